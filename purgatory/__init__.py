@@ -16,10 +16,6 @@ The front door: all public names are here. Inside, each room imports only from l
     metrics             what Prometheus sees
     registry, errors, foreign_packages
 
-In `core`, `purgatory` and `purgatory_core` have the methods of `Purgatory`, `watch_lists`
-key -> operations; in `core.operations`, `outcome_race` has the race of completion and expiry, and
-the callbacks.
-
 `timingwheel` (when) and `mq` (messages between threads) are packages of their own.
 """
 
@@ -93,8 +89,8 @@ _SERVICE: Final = {
 
 
 def __getattr__(name: str) -> object:
-    # Imported at first use: Prometheus' client brings along an HTTP server, which is a third of the
-    # time of an import and of the objects that a collection visits. The others need an extra.
+    # Imported at first use: Prometheus' client, with an HTTP server, is a third of the time of an
+    # import, and of the objects that a collection visits. The others need an extra.
     if name == "metrics":
         return importlib.import_module("purgatory.metrics")
     if name in _SERVICE:

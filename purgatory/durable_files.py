@@ -1,7 +1,4 @@
-"""Directories and names of files that are on disk when a function returns, and their locks.
-
-Any thread.
-"""
+"""Directories and names of files that are on disk on return, and their locks. Any thread."""
 
 import errno
 import fcntl
@@ -19,9 +16,9 @@ def fsync(path: Path) -> None:
 
 
 def make_directory(path: Path, mode: int = 0o777) -> None:
-    """Make a directory and its parents, with `mode`; they are on disk then. Raises OSError.
+    """Make a directory and its parents, with `mode`, on disk. Raises OSError.
 
-    Only what is new is changed: the parent of each new directory is synced.
+    The parent of each new directory is synced.
     """
     if path.is_dir():
         return
@@ -33,8 +30,8 @@ def make_directory(path: Path, mode: int = 0o777) -> None:
 class DirectoryLock:
     """Keeps a directory for the process until `close`. Raises OSError.
 
-    BlockingIOError if another process has it. The file `name` in it is locked, and the directory
-    itself: a file can be deleted, and the next process would make and lock another.
+    BlockingIOError if another process has it. Locks the file `name` in it, and the directory
+    itself: a file can be deleted, and the next process would lock another.
     """
 
     def __init__(self, directory: Path, name: str) -> None:

@@ -13,7 +13,7 @@ _ISO: Final = re.compile(
     rf"P(?:{_NUMBER}W)?(?:{_NUMBER}D)?(?:T(?=\d)(?:{_NUMBER}H)?(?:{_NUMBER}M)?(?:{_NUMBER}S)?)?"
 )
 
-#: What a text is expected to be, for errors.
+#: For errors.
 EXAMPLES: Final = "seconds, or as 500ms, 30m, 1h30m, PT30M, P1DT2H"
 
 

@@ -53,7 +53,6 @@ class StoreFenced(StoreError):
         super().__init__(message, fatal=True)
 
     def __reduce__(self) -> tuple[type["StoreFenced"], tuple[str]]:
-        """Return what makes the error again, for pickle."""
         return type(self), (str(self),)
 
 

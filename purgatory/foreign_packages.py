@@ -1,7 +1,7 @@
 """Detects packages of other distributions with names of the project's packages.
 
-pip silently lets one distribution overwrite the packages of another. `purgatory` imports this
-module first, so a broken installation ends with a clear error.
+pip lets one distribution overwrite the packages of another. `purgatory` imports this module first,
+so a broken installation ends with a clear error.
 """
 
 from types import ModuleType

@@ -1,7 +1,6 @@
-"""Metrics: integers of purgatories and timers, read when Prometheus scrapes them.
+"""Metrics: integers of purgatories and timers, read when Prometheus scrapes them. Any thread.
 
-No hot path knows of Prometheus. A registry gets a collector, and shows all purgatories there,
-distinguished by the label `name`.
+A registry gets a collector, and shows all purgatories there, distinguished by the label `name`.
 """
 
 import os
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from timingwheel import Lateness, TimerStats
 
 
-#: How long `MetricsServer.close` waits for a peer to read its response.
+#: `MetricsServer.close` waits so long for a peer to read its response.
 ANSWER_SECONDS = 5.0
 
 
@@ -48,7 +47,7 @@ class PurgatoryCollector(Collector):
         self._members = members
 
     def describe(self) -> Iterable[Metric]:
-        """Return the metrics without samples, so that a registry can find clashes of names."""
+        """Return metrics without samples: a registry finds clashes of names."""
         return _families([], [])
 
     def collect(self) -> Iterable[Metric]:
@@ -60,8 +59,7 @@ class PurgatoryCollector(Collector):
         )
 
 
-# For each metric: type, name, description, and the stats' fields; several fields are distinguished
-# by the label `outcome`.
+# Type, name, description, and the stats' fields; the label `outcome` distinguishes several fields.
 _Row = tuple[type[CounterMetricFamily | GaugeMetricFamily], str, str, str]
 _GAUGE, _COUNTER = GaugeMetricFamily, CounterMetricFamily
 _OF_PURGATORIES: tuple[_Row, ...] = (
@@ -124,7 +122,7 @@ def _metric(row: _Row, members: "list[PurgatoryStats] | list[TimerStats]") -> Me
 def _summed(
     family: CounterMetricFamily | GaugeMetricFamily, samples: Iterable[tuple[tuple[str, ...], int]]
 ) -> Metric:
-    # Prometheus rejects a page with the same labels twice: numbers of the same name are added up.
+    # Prometheus rejects the same labels twice: numbers of the same name are added up.
     totals: dict[tuple[str, ...], int] = {}
     for labels, value in samples:
         totals[labels] = totals.get(labels, 0) + value
@@ -161,8 +159,6 @@ def _lateness(timers: "list[TimerStats]") -> Metric:
 
 
 class _Members(dict[str, ObservablePurgatory]):
-    """The purgatories of one registry, by name, with the registry's collector."""
-
     def __init__(self) -> None:
         super().__init__()
         self.collector = PurgatoryCollector(lambda: list(self.values()))
@@ -173,7 +169,7 @@ _registered: "weakref.WeakKeyDictionary[CollectorRegistry, _Members]" = weakref.
 
 
 def _reset_after_fork() -> None:
-    """Forget the parent's purgatories in a forked child: their names are free there."""
+    """Forget the parent's purgatories in a forked child."""
     global _lock  # noqa: PLW0603
     _lock = threading.Lock()  # a forked child lacks the holder of the old lock
     for members in _registered.values():
@@ -184,7 +180,7 @@ os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 def check_registry(registry: object) -> None:
-    """Raise TypeError for what is no registry."""
+    """Raise TypeError unless given a registry."""
     if not isinstance(registry, CollectorRegistry):
         raise TypeError(f"registry is {registry!r}; expected a CollectorRegistry or None")
 
@@ -203,8 +199,6 @@ def register(purgatory: ObservablePurgatory, registry: CollectorRegistry) -> Non
 
 
 def _is_in(registry: CollectorRegistry, members: _Members) -> bool:
-    """Return whether the collector is in the registry still: a program may have emptied that."""
-    # The registry tells that nowhere else.
     return members.collector in getattr(registry, "_collector_to_names", [members.collector])
 
 
@@ -219,7 +213,7 @@ def unregister(purgatory: ObservablePurgatory, registry: CollectorRegistry) -> N
 class _InFlightResponses:
     """A WSGI application: counts the unsent responses of an inner application.
 
-    The server's threads are daemons: otherwise the end of the process could cut a response short.
+    The server's threads are daemons: the end of the process could cut a response short.
     """
 
     def __init__(self, application: "WSGIApplication") -> None:
@@ -261,7 +255,7 @@ class MetricsServer:
 
     def close(self) -> None:
         """Stop serving; requests under way are still answered, for up to `ANSWER_SECONDS`."""
-        if sys.is_finalizing():  # no thread serves any more, nor notices that it is to end
+        if sys.is_finalizing():  # no thread serves any more
             self._server.server_close()
             return
         self._server.shutdown()
@@ -281,9 +275,9 @@ def serve(
 ) -> MetricsServer:
     """Serve the metrics over HTTP, in a separate thread; port 0 takes a free one.
 
-    `registry`: what to show; None: all live purgatories of the process, with the figures of those
-    of the same name added up. Raises MetricsError if it cannot listen on the address, TypeError for
-    a port that is no int.
+    `registry`: what to show; None: all live purgatories of the process, adding up figures of the
+    same name. Raises MetricsError if it cannot listen on the address, TypeError for a port that is
+    no int.
     """
     port = plain_int("port", port)
     if not isinstance(addr, str):

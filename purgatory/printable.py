@@ -1,14 +1,13 @@
-"""Texts for people: texts of others as a terminal and a log may show them, and numbers of things.
+"""Texts for people: texts of others as a terminal and a log may show them, and counts of things.
 
-A line break forges a line of a log or a row of a table; an escape sequence moves a terminal's
-cursor, or fills its clipboard; marks of direction have text read in another order. Any thread.
+A line break forges a line of a log; an escape sequence moves a terminal's cursor, or fills its
+clipboard; marks of direction reorder a text. Any thread.
 """
 
 import re
 from typing import Final
 
-# Control characters of both sets, line and paragraph separators, marks of direction, and halves of
-# surrogate pairs, which no encoding has.
+# Control characters, line and paragraph separators, marks of direction, and surrogates.
 _UNPRINTABLE: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
@@ -20,7 +19,7 @@ def printable(text: str) -> str:
 
 
 def printable_json(line: str) -> str:
-    r"""Return a line of JSON with the same content, what is not to be printed as `\u001b`."""
+    """Return the same JSON, with unprintable characters escaped."""
     return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
 
 

@@ -32,7 +32,7 @@ class PurgatoryStats:
 
 
 class ObservablePurgatory(Protocol):
-    """What the registry and the metrics read of a purgatory."""
+    """The part of a purgatory that the registry and the metrics read."""
 
     @property
     def name(self) -> str:
@@ -46,17 +46,17 @@ class ObservablePurgatory(Protocol):
         """The present figures."""
 
     def _is_live(self) -> bool:
-        """Whether it is neither closed nor a forked child's copy of its parent's."""
+        """Whether it is neither closed nor a forked child's copy."""
 
 
-# Not kept alive. By id, because a subclass may define __eq__ and __hash__ as it likes.
+# By id: a subclass may define __eq__ and __hash__.
 _purgatories: "weakref.WeakValueDictionary[int, ObservablePurgatory]" = (
     weakref.WeakValueDictionary()
 )
 
 
 def add_purgatory(purgatory: ObservablePurgatory) -> None:
-    """Make a purgatory known to `live_purgatories`, which does not keep it alive."""
+    """Add a purgatory to `live_purgatories`, without keeping it alive."""
     _purgatories[id(purgatory)] = purgatory
 
 

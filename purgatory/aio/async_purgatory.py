@@ -1,8 +1,8 @@
 """AsyncPurgatory: a purgatory on an event loop.
 
-The operations, their watch lists and their timer are those of a `Purgatory`. The loop drives the
-timer, and the operations end in it, so no thread is needed. Only the loop may call what is here,
-unless stated otherwise.
+The operations and their timer are those of a `Purgatory`. The loop drives the timer, and the
+operations end in it, so no thread is needed. Only the loop may call what is here, unless stated
+otherwise.
 """
 
 import asyncio
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 class AsyncPurgatory:
     """Waits for watch keys in an event loop: asyncio's, uvloop's, or a framework's on top.
 
-    `purgatory`: a purgatory to adopt, which threads may use at the same time; it is neither started
-    nor closed here. None: a new purgatory, whose timer the loop drives. The other arguments are for
-    a new purgatory: see `Purgatory`, and `Timer` for `clock`.
+    `purgatory`: a purgatory to adopt, which threads may use at the same time, neither started nor
+    closed here. None: a new purgatory, whose timer the loop drives. The other arguments are for a
+    new purgatory: see `Purgatory`, and `Timer` for `clock`.
 
     An AsyncPurgatory belongs to the first loop of use. `async with` closes the purgatory. Other
-    loops and threads get WrongEventLoop, except in `complete_threadsafe`.
+    loops and threads get WrongEventLoop, unless a method says "any thread".
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class AsyncPurgatory:
 
     @property
     def purgatory(self) -> Purgatory:
-        """The purgatory itself, for threads and for what is not here. Any thread."""
+        """The purgatory itself, for threads and for its other methods. Any thread."""
         return self._purgatory
 
     @property
@@ -91,8 +91,8 @@ class AsyncPurgatory:
         OperationCancelled when the purgatory is closed, and what `defer` raises.
 
         Cancelling the task cancels the operation. If a key was completed just before, the task is
-        cancelled all the same, as asyncio does it, and the operation has completed; with `defer`,
-        the future still has the value then.
+        cancelled all the same, and the operation has completed; with `defer`, the future then has
+        the value.
         """
         delivery = self._delivery or self._bind()
         waiting = delivery.loop.create_future()
@@ -104,7 +104,7 @@ class AsyncPurgatory:
                 operation.abandon()
             raise
         finally:
-            del waiting  # an exception refers to this frame: no cycle is left behind
+            del waiting  # no cycle through the traceback
 
     def defer(
         self, *keys: Hashable, timeout: float | timedelta = 30.0, need: int = 1
@@ -129,9 +129,7 @@ class AsyncPurgatory:
     ) -> int:
         """Complete a key: waiting futures get `value`. Returns how many operations completed.
 
-        `limit`: for at most so many operations, the longest waiting first. `hold`: for so many
-        seconds also for later operations. `Purgatory.complete` has the details and the errors;
-        another loop gets WrongEventLoop.
+        See `Purgatory.complete` for `limit`, `hold` and errors. Raises WrongEventLoop.
         """
         delivery = self._delivery or self._bind()
         return complete_in_loop(self._parts, delivery, key, value, limit, hold)
@@ -146,7 +144,7 @@ class AsyncPurgatory:
     ) -> int:
         """Complete a key from any thread, a signal handler or a finalizer; else as `complete`.
 
-        The tasks run in the loop soon: it is woken once for many ends.
+        The tasks run in the loop soon.
         """
         return self._purgatory.complete(key, value, limit=limit, hold=hold)
 
@@ -164,7 +162,7 @@ class AsyncPurgatory:
         return self._purgatory.fail(key, error)
 
     def extend(self, operation: LoopFuture | DelayedOperation, timeout: float | timedelta) -> bool:
-        """Let the timeout of what `defer` returned, or of an operation, count anew from now.
+        """Restart the timeout of an operation, or of a future of `defer`, from now.
 
         False if it has ended. Any thread. Raises as `LoopFuture.extend` and `Purgatory.extend`.
         """
@@ -189,7 +187,7 @@ class AsyncPurgatory:
     async def close(self) -> None:
         """End all operations of this loop: their futures raise OperationCancelled. Idempotent.
 
-        When this returns, the waiting tasks have run. A purgatory of its own is closed; an adopted
+        When this returns, the waiting tasks have run. An own purgatory is closed; an adopted
         purgatory lives on, with the operations of its threads and other loops.
         """
         delivery = self._delivery or self._bind()
@@ -235,7 +233,6 @@ class AsyncPurgatory:
         await self.close()
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        """Refuse `copy` and `pickle`: a copy would have the same operations."""
         raise TypeError(f"{self!r} cannot be copied or pickled: it belongs to an event loop")
 
     def __repr__(self) -> str:

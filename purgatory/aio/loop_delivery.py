@@ -1,12 +1,11 @@
 """LoopDelivery: brings the ends of operations to the futures of one event loop.
 
-Only the loop's thread may touch its futures. So an end that comes from a verb of `AsyncPurgatory`,
-which the loop itself runs, is delivered at once. Any other is queued, and the loop is woken once
-for all that are: from threads, finalizers and signal handlers, which may interrupt the loop's sleep
-and must end it.
+Only the loop's thread may touch its futures. An end that comes from a verb of `AsyncPurgatory`, in
+the loop itself, is delivered at once. Other ends, from threads, finalizers and signal handlers, are
+queued, and wake the loop once.
 
-What is queued is delivered in portions, and so is what is beyond a portion in one verb: each future
-makes its task run in the loop's next step, which would otherwise be as long as there are futures.
+Ends are delivered in portions: each future makes its task run in the loop's next step, which would
+otherwise be as long as there are futures.
 """
 
 import asyncio
@@ -16,12 +15,11 @@ from typing import Any, Final
 from purgatory.core.operations.future import CANCELLED_AND_NOTIFIED
 from purgatory.errors import PurgatoryClosed, WrongEventLoop
 
-# How many futures one step of the loop resolves. Their tasks run in the next: at 10 us each that is
-# 3 ms.
+# How many futures one step of the loop resolves. Their tasks run in the next: 3 ms at 10 us each.
 PORTION: Final = 256
 
-# Bound once: compiled, that saves look-ups for each operation. Called on the base class, so that a
-# `LoopFuture` does not take them for calls of the program.
+# Bound once: compiled, that saves look-ups for each operation. Of the base class: a `LoopFuture`
+# would take them for calls of the program.
 _set_result: Final[Any] = asyncio.Future.set_result
 _set_exception: Final[Any] = asyncio.Future.set_exception
 _cancel: Final[Any] = asyncio.Future.cancel
@@ -29,17 +27,16 @@ _running_loop: Final[Any] = asyncio._get_running_loop
 
 
 class LoopDelivery:
-    """See the module. Made in the loop's thread; `deliver` and `call` may be called from any."""
+    """Made in the loop's thread; any thread may call `deliver` and `call`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop: Any = loop
         self.is_closed = False  # written by `AsyncPurgatory.close`
-        # A future to resolve, and with what: result, error, state.
+        # A future to resolve; its result, error, state.
         self._queue: deque[tuple[Any, object, BaseException | None, str]] = deque()
-        # Whether a step of the loop will look at the queue.
-        self._is_scheduled = False
-        # Whether a verb runs in the loop now, and how many futures it may still resolve itself.
-        # Written by the loop's thread.
+        self._is_scheduled = False  # a step of the loop will look at the queue
+        # Whether a verb runs in the loop, and how many futures it may still resolve. Written by the
+        # loop's thread.
         self.in_verb = False
         self.direct_left: int = 0
 
@@ -69,13 +66,12 @@ class LoopDelivery:
             self._schedule()
 
     def _schedule(self) -> None:
-        # After an append. A step clears the mark before taking anything from the queue, so it takes
-        # everything appended by threads that saw the mark.
+        # After an append: a step clears the mark before it reads the queue.
         if not self._is_scheduled:
             self._is_scheduled = True
             try:
                 self.call(self.deliver_portion)
-            except BaseException:  # an interrupt, or no memory: the next append schedules it
+            except BaseException:  # the next append schedules it
                 self._is_scheduled = False
                 raise
 
@@ -88,7 +84,7 @@ class LoopDelivery:
                 raise
 
     def hold_back(self) -> None:
-        """Queue what ends from now on, without waking the loop: `deliver_portion` follows."""
+        """Queue further ends without waking the loop: `deliver_portion` follows."""
         self._is_scheduled = True
 
     def deliver_portion(self) -> None:
@@ -118,11 +114,10 @@ def resolve(future: Any, result: Any, error: BaseException | None, state: str) -
         elif error is None:
             _set_result(future, result)
         else:
-            # More threads may have raised the error; raise with the traceback of the
-            # end.
+            # Other threads may have raised the error: start with the traceback of the end.
             error.__traceback__ = result
             _set_exception(future, _raisable(error))
-            future.exception()  # it need not be awaited: dropped, it must not be logged
+            future.exception()  # a dropped future must not be logged
     except asyncio.InvalidStateError:
         pass
 

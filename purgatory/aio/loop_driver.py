@@ -1,8 +1,8 @@
 """LoopDriver: advances a timer's clock from an event loop, without a thread.
 
-It sleeps in the loop's own timer, until the timer's first bucket is due. Operations that time out
-later than that do not concern the loop at all. What is posted (`complete_later`) it does when the
-bus's mailbox becomes readable.
+It sleeps in the loop's own timer, until the timer's first bucket is due. Posted commands
+(`complete_later`) are done when the bus's mailbox becomes readable. In the loop's thread, but for
+`wake`.
 """
 
 import asyncio
@@ -16,22 +16,19 @@ from timingwheel.lowlevel import is_frozen, sleep_to_first_bucket
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Some loops (uvloop) count milliseconds, and may call a moment too early. Then the driver waits at
-# least that long, or the loop would spin until the moment has come.
+# Some loops (uvloop) count milliseconds, and may call a moment too early. Without a wait the loop
+# would spin until then.
 SHORTEST_SLEEP_S = 0.001
 
 # How soon to look again while freezegun has frozen time.
 FROZEN_POLL_S = 0.01
 
-# To pause after an error that is not a task's (a clock that raises), instead of spinning.
+# After an error of the clock, instead of spinning.
 ERROR_PAUSE_S = 1.0
 
 
 class LoopDriver:
-    """Drives a timer and the bus of its purgatory.
-
-    A `Waiter` of that timer, whose `wake` may be called from any thread.
-    """
+    """Drives a timer and its purgatory's bus. A `Waiter` of the timer; any thread calls `wake`."""
 
     def __init__(self, timer: Timer, bus: Bus, delivery: LoopDelivery) -> None:
         self._timer = timer
@@ -39,7 +36,7 @@ class LoopDriver:
         self._descriptor = bus.mailbox.fileno()  # kept, for a closed mailbox has none
         self._delivery = delivery
         self._loop: asyncio.AbstractEventLoop = delivery.loop
-        # The step that is to come, and when, on the loop's clock.
+        # The next step, and its time on the loop's clock.
         self._handle: asyncio.TimerHandle | None = None
         self._when = 0.0
         self._is_waking = False
@@ -53,7 +50,7 @@ class LoopDriver:
         self._step()
 
     def stop(self) -> None:
-        """Let the timer alone, and leave nothing in the loop. In the loop."""
+        """Leave the timer and the loop. In the loop."""
         self._is_stopped = True
         self._timer.change_waiters(remove=self)
         self._loop.remove_reader(self._descriptor)
@@ -66,24 +63,24 @@ class LoopDriver:
         raise RuntimeError(f"a loop cannot wait {timeout} seconds in its driver")
 
     def wake(self) -> None:
-        """Look at the timer again in the loop's next step: its first bucket has changed."""
+        """Look at the timer in the loop's next step: its first bucket has changed."""
         if not self._is_waking:
             self._is_waking = True
             try:
                 self._delivery.call(self._on_wake)
-            except BaseException:  # an interrupt: the timer owes the wake-up still
+            except BaseException:  # the timer wakes it again
                 self._is_waking = False
                 raise
 
     def _on_wake(self) -> None:
-        self._is_waking = False  # first: a wake-up that comes from now on is not lost
+        self._is_waking = False  # first: later wake-ups are not lost
         if not self._is_stopped:
             self._arm()
 
     def _arm(self, at_least: float = 0.0) -> None:
-        """Have the next step come in time. A step that comes too soon does no harm."""
+        """Let the next step come in time."""
         delay = self._sleep()
-        if delay is None:  # a step that is to come finds nothing due
+        if delay is None:  # the next step finds nothing due
             return
         if is_frozen():
             self._step_after_a_while()
@@ -97,7 +94,7 @@ class LoopDriver:
         self._handle = self._loop.call_later(delay, self._step)
 
     def _step_after_a_while(self) -> None:
-        """Have a thread bring the next step: the loop's own clock may be frozen, and goes back."""
+        """Let a thread bring the next step: the loop's frozen clock goes back."""
         if not self._is_ticking:
             self._is_ticking = True
             ticker = threading.Timer(FROZEN_POLL_S, self._delivery.call, (self._on_tick,))
@@ -120,7 +117,7 @@ class LoopDriver:
         return ERROR_PAUSE_S
 
     def _do_posted(self) -> None:
-        """Do the commands that have come. Their futures are resolved in portions."""
+        """Do posted commands; their futures are resolved in portions."""
         self._delivery.hold_back()
         try:
             self._bus.wait(0)
@@ -128,7 +125,6 @@ class LoopDriver:
             self._delivery.deliver_portion()
 
     def _step(self) -> None:
-        """Run due tasks. Their futures are resolved in portions."""
         if self._handle is not None:  # the handle may be another step's
             self._handle.cancel()
             self._handle = None

@@ -1,7 +1,6 @@
 """LoopFuture: the future that `AsyncPurgatory.defer` returns.
 
-Like every asyncio future, a LoopFuture belongs to one loop, and only the loop's thread may call its
-methods.
+Belongs to one loop: only the loop's thread may call its methods, but for `extend`.
 """
 
 import asyncio
@@ -23,7 +22,7 @@ class LoopFuture(asyncio.Future[Any]):
     _operation: LoopOperation  # set once, before the program gets the future
 
     def extend(self, timeout: float | timedelta) -> bool:
-        """Let the timeout count anew from now; False if the operation has ended. Any thread.
+        """Restart the timeout from now; False if the operation has ended. Any thread.
 
         `timeout`: seconds or a timedelta. Raises TypeError and ValueError for a bad one.
         """
@@ -32,8 +31,7 @@ class LoopFuture(asyncio.Future[Any]):
     def cancel(self, msg: Any | None = None) -> bool:
         """Cancel the operation; False if it has ended.
 
-        An operation that another thread has just completed stays completed: the future gets its
-        value in the loop's next step.
+        If another thread has just completed it, the future gets its value in the loop's next step.
         """
         operation = self._operation
         if self.done() or operation.done():
@@ -53,7 +51,7 @@ class LoopFuture(asyncio.Future[Any]):
     def set_exception(self, exception: type | BaseException) -> None:
         """End the operation with an error of your own: outcome failed.
 
-        Raises asyncio.InvalidStateError if it has ended, TypeError for what is no exception.
+        Raises asyncio.InvalidStateError if it has ended, TypeError for anything but an exception.
         """
         self._resolve_by_hand(None, exception_of(exception))
 

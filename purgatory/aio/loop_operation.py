@@ -1,7 +1,7 @@
 """LoopOperation: the operation behind a wait on an event loop.
 
-Like the operation of `Purgatory.defer`, but resolves a future of the loop, through the loop's
-`LoopDelivery`. Any thread may end it; the loop's thread submits it.
+It resolves a future of the loop, through the loop's `LoopDelivery`. Any thread may end it; the
+loop's thread submits it.
 """
 
 from collections.abc import Hashable
@@ -34,11 +34,11 @@ class LoopOperation(DeferredOperation):
         super().__init__(timeout, need, watch_keys)
         self.delivery: LoopDelivery = delivery
         self.cancel_message: object = None  # for the task that is cancelled
-        # The future to resolve. Dropped at the end, or the two would be a reference cycle.
+        # The future to resolve; dropped at the end: no reference cycle.
         self._waiting: Any = waiting
 
     def abandon(self) -> None:
-        """Cancel it, and resolve nothing: the task that waited has gone. Any thread."""
+        """Cancel it, and resolve nothing: the waiting task has gone. Any thread."""
         self._waiting = None
         self.cancel()
 
@@ -65,7 +65,7 @@ class LoopOperation(DeferredOperation):
             elif state == CANCELLED_AND_NOTIFIED:
                 result = self.cancel_message
             while not _try_deliver(self.delivery, waiting, result, error, state):
-                pass  # needs a few bytes; other threads will free some
+                pass  # needs a few bytes
         self._waiting = None
         self.drop_references()
 
@@ -131,7 +131,7 @@ def complete_in_loop(
 
 
 def call_in_loop(delivery: LoopDelivery, verb: Any, *arguments: Any) -> Any:
-    """Call a verb that is seldom used, and resolve the loop's futures at once. In the loop."""
+    """Call a rarely used verb as `complete_in_loop` does. In the loop."""
     outer = delivery.in_verb
     delivery.in_verb = True
     delivery.direct_left = PORTION

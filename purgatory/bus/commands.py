@@ -1,6 +1,6 @@
-"""Commands: messages between the threads of a running purgatory.
+"""Commands: messages between the threads of a running purgatory. Small frozen values.
 
-Small frozen values. Each thread reads its own mailbox alone, and posts to the others':
+Each thread reads its own mailbox alone, and posts to the others':
 
     your threads ────── CompleteKey, FailKey, … ────>  the loop's mailbox    posted by `..._later`
     the timer ───────── Wake ───────────────────────>  the loop's mailbox    an earlier deadline
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """A deadline was added that is earlier than the one the loop sleeps for."""
+    """An earlier deadline was added than the loop sleeps for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class CompleteKey:
 
 @dataclass(frozen=True, slots=True)
 class FailKey:
-    """A watch key failed, with an error or an exception class; `first`: the first error."""
+    """A watch key failed with an error or class; `first`: the first error."""
 
     key: Hashable
     error: object

@@ -1,9 +1,8 @@
 """Bus: the mailbox on which a running purgatory's loop sleeps, and the handling of commands.
 
-The loop itself is the timer's `Reaper`. The reaper sleeps on a `Waiter`, here the bus: the bus
-waits in the mailbox until the timer's next deadline at most, handles the commands received, a batch
-at a time, and lets the reaper advance the clock. A purgatory with a shared timer has a loop for
-commands alone.
+The loop is the timer's `Reaper`, which sleeps on a `Waiter`, here the bus: the bus waits in the
+mailbox until the timer's next deadline at most, handles a batch of commands, and lets the reaper
+advance the clock. A purgatory with a shared timer has a loop for commands alone. Any thread posts.
 """
 
 import contextlib
@@ -17,14 +16,13 @@ from functools import partial
 from _purgatory_cpython import at_exit
 from mq import Mailbox, MailboxClosed
 from purgatory.bus.commands import Barrier, KeyCommand, LoopCommand, StopLoop, Wake
-from purgatory.bus.worker_pool import WorkerPool
+from purgatory.bus.worker_pool import WorkerPool, shorter
 from purgatory.errors import PurgatoryClosed
 from timingwheel.lowlevel import InterruptibleEvent, Reaper, new_rlock
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Commands done in a row before the loop looks at the clock again.
-BATCH = 1024
+BATCH = 1024  # commands done in a row before the loop looks at the clock again
 _WAKE = Wake()
 
 
@@ -33,11 +31,10 @@ class _Mark:
 
 
 class MailboxReader:
-    """The thread reading the mailbox, having called `enter` last. Any thread waits for it.
+    """The thread that reads the mailbox: the last to call `enter`. Any thread waits for it.
 
-    A waiting thread sleeps until the reader has set its event or has ended, in whatever way: it
-    need not look now and then. The end of a thread is seen by a mark in its local storage, which
-    CPython drops together with the thread.
+    A waiting thread sleeps until the reader has set its event or has ended. A mark in the reader's
+    thread-local storage, which CPython drops together with the thread, shows the end.
     """
 
     def __init__(self) -> None:
@@ -53,7 +50,7 @@ class MailboxReader:
         if self._ident == ident and not self._ended:
             return
         mark = self._of_thread.mark = _Mark()
-        # A weak reference, or the callback and this object would be a cycle.
+        # Weak, or the callback and this object would be a cycle.
         self._mark = weakref.ref(mark, partial(_note_end, weakref.ref(self)))
         self._ident = ident
         self._ended = False
@@ -66,7 +63,7 @@ class MailboxReader:
         """Wait for an event that the reader sets. False if the reader has ended."""
         self._waiting[event] = None
         try:
-            # Added before the look, so a reader that ends now is either seen or sets the event.
+            # A reader that ends now is either seen or sets the event.
             if not self._ended:
                 event.wait(timeout)
         finally:
@@ -85,9 +82,8 @@ def _note_end(this: "weakref.ref[MailboxReader]", dead: "weakref.ref[_Mark]") ->
 class Bus:
     """The mailbox of a purgatory's loop. Any thread posts; the loop's thread calls `wait`.
 
-    `do_command`: does what is posted for a key. `workers`: those of the purgatory's own timer.
-
-    While no loop runs, the thread that calls `Purgatory.step` is the loop.
+    `do_command`: does commands for keys. `workers`: those of the purgatory's own timer. While no
+    loop runs, the thread that calls `Purgatory.step` is the loop.
     """
 
     def __init__(
@@ -100,15 +96,15 @@ class Bus:
         self._name = name
         self._do_command = do_command
         self._workers = workers
-        # Held while commands are taken out, never while they are done. A loop that has just started
-        # and a thread that steps may meet here.
+        # Held while commands are taken out, never while they are done. A new loop and a thread that
+        # steps may meet here.
         self._reading = new_rlock()
         self._batch: deque[LoopCommand] = deque()
         self._reader = MailboxReader()
         self._stopped = False
         self._is_frozen = False
-        self._loop: Reaper | None = None  # its own loop; None if the timer's reaper is the loop
-        at_exit.register_locks(self)  # and those of the purgatory, by `do_command`
+        self._loop: Reaper | None = None  # None: the timer's reaper
+        at_exit.register_locks(self)  # and the purgatory's, by `do_command`
 
     def post(self, command: LoopCommand) -> None:
         """Send a command to the loop, and return at once. Also from signal handlers, finalizers.
@@ -138,18 +134,18 @@ class Bus:
     def _next_command(self) -> LoopCommand | None:
         try:
             return self._batch.popleft()
-        except IndexError:  # a closing thread takes commands while another steps
+        except IndexError:  # a closing thread took it
             return None
 
     def _until_next_look(self, timeout: float | None) -> float | None:
         look = None if self._workers is None else self._workers.relieve()
-        return timeout if look is None else look if timeout is None else min(timeout, look)
+        return shorter(timeout, look)
 
     def _take(self, timeout: float | None) -> None:
         with self._reading:
-            if self._batch:  # called by one of the commands: go on with the others
+            if self._batch:  # a command called: go on with the others
                 return
-            with contextlib.suppress(MailboxClosed):  # then there is nothing to wait for
+            with contextlib.suppress(MailboxClosed):
                 command = self.mailbox.recv(timeout)
                 while command is not None:
                     self._batch.append(command)
@@ -167,7 +163,7 @@ class Bus:
                 self._do_command(command)
 
     def flush(self, loop_runs: Callable[[], bool], timeout: float | None) -> None:
-        """Return when all commands posted before are done; `loop_runs` says whether a loop is.
+        """Return when all earlier commands are done; `loop_runs` says whether a loop is.
 
         Gives up after `timeout` seconds. In the loop's own thread, or if no loop runs, they are
         done here.
@@ -185,14 +181,14 @@ class Bus:
             self.flush(lambda: False, timeout)
 
     def after_freeze(self) -> None:
-        """Note whether the interpreter's exit has frozen a thread that was taking commands."""
+        """Note whether the interpreter's exit has frozen a thread in `_take`."""
         if self._reading.acquire(blocking=False):
             self._reading.release()
         else:
             self._is_frozen = True
 
     def start_loop(self) -> None:
-        """Start a loop for the commands alone; nothing happens if it runs."""
+        """Start a loop for the commands alone; does nothing if it runs."""
         if self._loop is None:
             self._loop = Reaper(self, self, f"{self._name}-bus")
             self._loop.start()
@@ -208,7 +204,7 @@ class Bus:
                 self.post(StopLoop())
             self._loop.join(timeout)
 
-    # Takes a timer's place in a loop for commands: nothing, until it is stopped.
+    # Takes a timer's place in a loop for commands.
 
     def advance_clock(self) -> bool:
         """See `Advanceable`."""

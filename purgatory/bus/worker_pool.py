@@ -1,14 +1,12 @@
 """WorkerPool: the threads running expired tasks, fed through ypipes.
 
 An executor for a Timer. Each worker owns a mailbox and the reading end of a ypipe. The thread that
-drains the timer writes a bucket to the pipe of the least loaded worker, a large bucket to several
-of them, and flushes once after each batch. A busy worker is left alone; a sleeping one gets one
-`Activate`.
+drains the timer writes a bucket to the least loaded worker's pipe, a large bucket to several, and
+flushes once a batch. A sleeping worker gets one `Activate`.
 
 A worker that has been in one task for `SLOW_TASK_S` is *relieved*: its batches are written to
-another worker as well, which is started if need be. That is harmless, since each task is taken from
-its bucket once. As long as one is busy, the loop looks after the workers before it sleeps; then the
-thread does that waits for their end.
+another worker as well; each task is taken from its bucket once. The loop looks for slow workers, or
+the thread that waits for the ends.
 
 Shutdown is ZeroMQ's handshake: `Term` to every worker, behind all batches, and `TermAck` from each
 when it has finished them.
@@ -28,26 +26,24 @@ from timingwheel.lowlevel import SLOW_TASK_S, InterruptibleThread, new_rlock, re
 
 Run = Callable[[Any], object]
 
-# A bucket of more tasks than this is worth another worker.
-TASKS_PER_WORKER = 1024
+TASKS_PER_WORKER = 1024  # a larger bucket is worth another worker
 
 
 class PoolWorker(InterruptibleThread):
-    """A thread of a `WorkerPool`. `write` and `flush` are called under the lock of that."""
+    """A thread of a `WorkerPool`, which locks `write` and `flush`."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name=name, daemon=True)
         self._mailbox: Mailbox[WorkerCommand] = Mailbox()
         self._pipe: YPipe[ExpiredBatch] = YPipe()
-        self._finished = 0  # batches; the worker's. One may be finished twice
-        # Written and not finished. A worker may be killed by an exception from another thread while
-        # handling a batch or command; it then continues from this queue.
+        self._finished = 0  # batches; a batch may count twice
+        # Written and not finished. After an exception from another thread, the worker continues
+        # from this queue.
         self._unfinished: deque[ExpiredBatch] = deque()
-        # What the loop saw last: batches finished, tasks left of the present one, and since when.
+        # Batches finished, tasks left of the present batch, as the loop saw them, and since when.
         self._seen = (0, 0)
         self._seen_s = 0.0
-        # Another worker runs this worker's batches, until this worker becomes idle.
-        self.relieved: bool = False
+        self.relieved: bool = False  # until it becomes idle
         self._term: Term | None = None
         self._is_stopping = False
 
@@ -57,7 +53,7 @@ class PoolWorker(InterruptibleThread):
         return len(self._unfinished)
 
     def is_slow(self, now_s: float) -> bool:
-        """Whether the worker has been in one task since the first look, `SLOW_TASK_S` ago."""
+        """Whether the worker has been in one task for `SLOW_TASK_S` since the first look."""
         try:
             seen = (self._finished, len(self._unfinished[0].bucket))
         except IndexError:  # the last batch is finished
@@ -76,13 +72,13 @@ class PoolWorker(InterruptibleThread):
     def flush(self) -> None:
         """Show the worker the written batches; wake it if asleep."""
         if not (sys.is_finalizing() or self._pipe.flush()):
-            with contextlib.suppress(MailboxClosed):  # it has ended: the interpreter exits
+            with contextlib.suppress(MailboxClosed):  # it has ended
                 self._mailbox.send(Activate())
 
     def term(self, reply_to: "Mailbox[TermAck]") -> None:
         """Ask the worker to end once its pipe is empty."""
         self._term = Term(reply_to)
-        with contextlib.suppress(MailboxClosed):  # an awake worker saw the flag and ended
+        with contextlib.suppress(MailboxClosed):  # it saw the flag and ended
             self._mailbox.send(self._term)
 
     def stop(self) -> None:
@@ -100,22 +96,22 @@ class PoolWorker(InterruptibleThread):
                 try:
                     self._work()
                     return
-                except BaseException:  # noqa: BLE001  # one that was to kill it
+                except BaseException:  # noqa: BLE001
                     continue
-        except BaseException:  # noqa: BLE001  # another one, as that one was handled
+        except BaseException:  # noqa: BLE001  # another, meanwhile
             self.run()
 
     def _work(self) -> None:
         for batch in list(self._unfinished):  # left by an exception
             self._run_batch(batch)
-        # A new pipe takes its reader for awake: read it before the first sleep.
+        # A new pipe takes its reader for awake: read before the first sleep.
         while self._term is None and not self._is_stopping:
             self._run_batches()
             if self._term is None and not self._is_stopping:
                 self._mailbox.recv()
         self._run_batches()  # Term comes behind the last flush
         if self._term is not None:
-            with contextlib.suppress(MailboxClosed):  # the closing thread waits no more
+            with contextlib.suppress(MailboxClosed):
                 self._term.reply_to.send(TermAck(self.name))
         self._mailbox.close()
 
@@ -140,25 +136,26 @@ class WorkerPool:
         self._name = name
         self._count = count
         self._most = max(count, most)
-        # Guards all fields below, and makes its holder the only writer that a ypipe allows.
-        # Re-entrant: a finalizer may add a due task.
+        # Guards all fields below, and the writing ends of ypipes. Re-entrant: a finalizer may add a
+        # due task.
         self._lock = new_rlock()
         self._workers: list[PoolWorker] = []
-        self._unflushed: dict[PoolWorker, None] = {}  # a dict has an order, which no chance decides
+        self._unflushed: dict[PoolWorker, None] = {}  # a set has no order
         self._closed = False
         self._is_stopping = False  # the interpreter exits
-        # Made, and read, by the thread that closes the pool first.
+        # Of the thread that closes the pool first.
         self._acks: Mailbox[TermAck] | None = None
 
     def execute(self, run: Run, bucket: Any) -> None:
         """Write a bucket to one or more workers; `flush` wakes them.
 
-        After `close` the caller runs it, so that nothing due is lost.
+        After `close` the caller runs it: nothing due is lost.
         """
         with self._lock:
             closed = self._closed or self._is_stopping or sys.is_finalizing()
             if not closed:
-                self._start()
+                while len(self._workers) < self._count:
+                    self._start_worker()
                 for worker in self._least_loaded(1 + len(bucket) // TASKS_PER_WORKER):
                     self._unflushed[worker] = None
                     worker.write(ExpiredBatch(run, bucket))
@@ -166,7 +163,7 @@ class WorkerPool:
             run(bucket)
 
     def flush(self) -> None:
-        """Show the workers the written batches; wake sleeping ones."""
+        """See `PoolWorker.flush`."""
         if not self._unflushed:
             return
         with self._lock:
@@ -175,7 +172,7 @@ class WorkerPool:
                 self._unflushed.pop(worker, None)
 
     def resume(self) -> None:
-        """Flush what an interrupt kept from being flushed."""
+        """Flush after an interrupt."""
         self.flush()
 
     def relieve(self) -> float | None:
@@ -197,11 +194,10 @@ class WorkerPool:
         return SLOW_TASK_S
 
     def _busy(self) -> list[PoolWorker]:
-        """Return the workers that have batches, and are not relieved."""
         return [worker for worker in self._workers if worker.load and not worker.relieved]
 
     def _relieve(self, slow: PoolWorker) -> None:
-        """Write a worker's batches to another, if one is or can be made available. Locked."""
+        """Write a worker's batches to another, if available. Locked."""
         other = self._idle_worker()
         if other is None:
             return
@@ -209,7 +205,7 @@ class WorkerPool:
         self._unflushed[other] = None
         for batch in tuple(slow._unfinished):
             other.write(batch)
-        if self._acks is not None:  # closed: the other worker is new, and was not told to end
+        if self._acks is not None:  # closed: the other worker is new
             self.flush()
             other.term(self._acks)
 
@@ -221,20 +217,20 @@ class WorkerPool:
             return None
         try:
             return self._start_worker()
-        except RuntimeError:  # the system has no thread left: the batches wait
+        except RuntimeError:  # no thread is left: the batches wait
             return None
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
         """Let the workers finish their batches; with `wait`, wait up to `timeout` seconds."""
         close_deadline = None if timeout is None else real_seconds() + timeout
         with self._lock:
-            self.flush()  # under the same lock: Term comes behind all that was written
+            self.flush()  # Term comes behind all that was written
             workers = [worker for worker in self._workers if worker.is_alive()]
             acks: Mailbox[TermAck] | None = None
             if not self._closed:
                 self._closed = True
                 self._acks = acks = Mailbox()
-        # A worker does not wait for workers: another worker may wait for it.
+        # Workers do not wait for each other.
         wait = wait and threading.current_thread() not in workers
         if acks is not None:
             self._term(workers, acks, close_deadline if wait else 0.0)
@@ -244,7 +240,6 @@ class WorkerPool:
     def _term(
         self, workers: list[PoolWorker], acks: "Mailbox[TermAck]", close_deadline: float | None
     ) -> None:
-        """Send Term to each worker, and wait for TermAck from each, until the deadline."""
         for worker in workers:
             worker.term(acks)
         for _ in workers:
@@ -253,15 +248,14 @@ class WorkerPool:
         acks.close()
 
     def _next_ack(self, acks: "Mailbox[TermAck]", close_deadline: float | None) -> TermAck | None:
-        """Wait for a TermAck, until the deadline. Slow workers are relieved meanwhile."""
         while True:
             left = _remaining(close_deadline)
-            ack = acks.recv(_shorter(left, self._relieve_slow()))
+            ack = acks.recv(shorter(left, self._relieve_slow()))
             if ack is not None or left == 0:
                 return ack
 
     def stop_at_exit(self) -> None:
-        """Let the workers end after their present tasks; what is in their pipes is not run."""
+        """Let the workers end after their present tasks."""
         self._is_stopping = True
         for worker in tuple(self._workers):
             worker.stop()
@@ -271,16 +265,11 @@ class WorkerPool:
         self._join(None if timeout is None else real_seconds() + timeout)
 
     def _join(self, close_deadline: float | None) -> None:
-        """Wait for the ends of the threads, until the deadline, as for the TermAcks."""
         while alive := [worker for worker in tuple(self._workers) if worker.is_alive()]:
             left = _remaining(close_deadline)
             if left == 0:
                 return
-            alive[0].join(_shorter(left, self._relieve_slow()))
-
-    def _start(self) -> None:
-        while len(self._workers) < self._count:
-            self._start_worker()
+            alive[0].join(shorter(left, self._relieve_slow()))
 
     def _start_worker(self) -> PoolWorker:
         number = len(self._workers)
@@ -294,7 +283,6 @@ class WorkerPool:
     def _least_loaded(self, count: int) -> list[PoolWorker]:
         if len(self._workers) == 1:
             return self._workers
-        # A relieved worker is in a slow task: last.
         by_load = sorted(self._workers, key=lambda worker: (worker.relieved, worker.load))
         return by_load[: min(count, self._count)]
 
@@ -303,6 +291,6 @@ def _remaining(close_deadline: float | None) -> float | None:
     return None if close_deadline is None else max(0.0, close_deadline - real_seconds())
 
 
-def _shorter(one: float | None, other: float | None) -> float | None:
+def shorter(one: float | None, other: float | None) -> float | None:
     """Return the shorter of two times to wait; None is for ever."""
     return other if one is None else one if other is None else min(one, other)

@@ -1,13 +1,12 @@
 """Completion of a watch key: acts on the operations that the watch lists return.
 
-Each is called under no lock, by the thread that completes the key. For `purgatory_core`
-and `submission`; any thread.
+Operations are called under no lock, by the thread that completes the key. Any thread.
 
 A held event becomes visible before waiting operations are looked up, and an operation enters the
 lists before its submission looks for held events. So no operation misses the event; meeting the
-event twice counts once. While a limited event is being spread, a submission first offers it to the
+event twice counts once. While a limited event is spread, a submission first offers the event to
 operations that have waited longer. A returned unit is offered only to operations that were refused
-one: by then the event may have expired, and new operations may wait.
+one: the event may have expired since.
 """
 
 from collections.abc import Hashable
@@ -27,12 +26,11 @@ from purgatory.core.operations.outcome_race import finalize, finish, request_che
 from purgatory.core.parts import PurgatoryParts
 from timingwheel.lowlevel import COMPILED, to_ns
 
-# What `_offer` returns if all that an event has for operations is claimed.
-_NONE_LEFT: Final = -1
+_NONE_LEFT: Final = -1  # effect of an offer if all units of the event are claimed
 
 
 def complete(parts: PurgatoryParts, key: Hashable, value: object, limit: Any, hold: Any) -> int:
-    """Complete a key, as `Purgatory.complete` says."""
+    """Complete a key; see `Purgatory.complete`."""
     parts.check_not_drained()
     if limit is None and type(hold) is float and not hold and not parts.held.holds:
         return complete_key(parts, key, value)
@@ -40,7 +38,7 @@ def complete(parts: PurgatoryParts, key: Hashable, value: object, limit: Any, ho
 
 
 def complete_key(parts: PurgatoryParts, key: Hashable, value: object) -> int:
-    """Complete a key for all its watchers; how many operations this call completed."""
+    """Complete a key for all its watchers; return how many this call completed."""
     if COMPILED and (only := parts.lists.sole_watcher(key)) is not None:
         return 1 if only._op_complete_key(key, value) else 0
     completed = 0
@@ -53,10 +51,9 @@ def complete_key(parts: PurgatoryParts, key: Hashable, value: object) -> int:
 def complete_and_hold(
     parts: PurgatoryParts, key: Hashable, value: object, limit: int, hold_ns: int
 ) -> int:
-    """Complete a key and replace its held event; return how many operations ended here.
+    """Complete a key and replace its held event; return how many operations this completed.
 
-    `limit`: for how many operations it counts, or UNLIMITED. `hold_ns`: how long it is held. Also
-    while the purgatory closes.
+    `limit`: for how many operations it counts, or UNLIMITED. Also while the purgatory closes.
     """
     held = parts.held
     if limit == UNLIMITED and not hold_ns:
@@ -75,10 +72,7 @@ def complete_and_hold(
 
 
 def _spread(held: HeldEvents, event: HeldEvent, operations: list[DelayedOperation]) -> int:
-    """Offer an event to operations, the longest waiting first, and returned units.
-
-    Returns how many it completed.
-    """
+    """Offer an event, and then returned units; return how many operations completed."""
     completed = 0
     while operations:
         for index in range(len(operations)):
@@ -94,7 +88,7 @@ def _spread(held: HeldEvents, event: HeldEvent, operations: list[DelayedOperatio
 def _offer(
     held: HeldEvents, event: HeldEvent, operations: list[DelayedOperation], index: int
 ) -> int:
-    """Offer an event to a single operation, if a unit is left; return the effect, or _NONE_LEFT.
+    """Offer an event to one operation; return the effect, or _NONE_LEFT.
 
     If no unit is left, this operation and all later ones are remembered in case a unit is returned.
     """
@@ -121,10 +115,7 @@ def _offer(
 def count_held(
     parts: PurgatoryParts, operation: DelayedOperation, keys: tuple[Hashable, ...]
 ) -> bool:
-    """Count the held events of its keys for an operation.
-
-    Returns True if this call completed the operation.
-    """
+    """Count held events for an operation; True if this call completed the operation."""
     held = parts.held
     completed = False
     for event in held.find(keys):
@@ -141,7 +132,7 @@ def count_held(
 def _before(
     operation: DelayedOperation, operations: list[DelayedOperation]
 ) -> list[DelayedOperation]:
-    """Return the operations before the given operation; all, if absent."""
+    """Return the operations before the given one; all, if absent."""
     for index in range(len(operations)):
         if operations[index] is operation:  # users may define __eq__
             return operations[:index]
@@ -149,16 +140,15 @@ def _before(
 
 
 def fail_key(parts: PurgatoryParts, key: Hashable, error: object, first: Exception) -> int:
-    """Fail a key for all its watchers; how many operations this call ended.
+    """Fail a key for all its watchers; return how many operations this call ended.
 
-    `first`: the error itself, or the first of its class; each further operation gets a new error of
-    the class.
+    `first`: the error itself, or the first of its class; each further operation gets a new error.
     """
     ended = 0
     one = first
     traceback = first.__traceback__
     for operation in parts.lists.watchers_of(key):
-        # A thread that waited for another operation may have raised it meanwhile.
+        # Another operation's waiting thread may have raised it.
         one.__traceback__ = traceback
         if operation._op_fail_key(key, one):
             ended += 1
@@ -167,15 +157,14 @@ def fail_key(parts: PurgatoryParts, key: Hashable, error: object, first: Excepti
 
 
 def _another(error: object, first: Exception) -> Exception:
-    """Return a new error of a class; `first` if no class is given or making fails."""
     try:
         return cast("Exception", exception_of(error, Exception))
-    except Exception:  # noqa: BLE001  # it could be made once
+    except Exception:  # noqa: BLE001
         return first
 
 
 def check_key(parts: PurgatoryParts, key: Hashable) -> int:
-    """Call `try_complete` of all watchers of a key; how many operations this call completed."""
+    """Call `try_complete` of all watchers of a key; return how many this completed."""
     if (only := parts.lists.sole_watcher(key)) is not None:
         return 1 if request_check(only) else 0
     completed = 0

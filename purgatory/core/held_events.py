@@ -1,14 +1,10 @@
 """HeldEvents: events that also count for operations submitted later, for a while.
 
-A held event is a task of the purgatory's timer, which removes the event at its time. From then on
-the event counts no more; to be exact, the submission also checks the clock. A limited event gives
-out
-*units*, one for each operation reached. A unit is claimed before the operation sees the event, and
-returned if the operation did not change. Operations refused meanwhile, as all units were claimed,
-are remembered until a unit is returned.
+A held event is a task of the purgatory's timer, which removes the event at its time; the submission
+also checks the clock. A limited event gives out *units*, one for each operation reached. A unit is
+claimed before the operation sees the event, and returned if the operation did not change.
 
-`purgatory.core.completion` brings events and operations together. The lock here is a leaf: under it
-only `__hash__` and `__eq__` of keys run. Any thread.
+The lock here is a leaf: under it only `__hash__` and `__eq__` of keys run. Any thread.
 """
 
 from collections.abc import Hashable
@@ -31,7 +27,7 @@ def check_limit(limit: object) -> int:
     count = plain_int("limit", limit)
     if count < 1:
         raise ValueError(f"limit is {limit!r}; expected at least 1")
-    return min(count, MAX_COUNT)  # more than any purgatory has operations
+    return min(count, MAX_COUNT)
 
 
 class HeldEvent(TimerTask):
@@ -57,21 +53,19 @@ class HeldEvent(TimerTask):
         self.spreading: bool = limit != UNLIMITED
 
     def run(self) -> object:
-        """Be held no more; called by the timer's executor."""
+        """Remove the event."""
         self._holder.remove(self)
         return None
 
     def _tt_on_close(self) -> None:
-        """Be held no more; called by a timer that closes first."""
         self._holder.remove(self)
 
     def _tt_on_error(self, error: BaseException) -> None:  # noqa: ARG002
-        """Be held no more: the timer calls `run` once."""
-        self._holder.remove(self)
+        self._holder.remove(self)  # the timer does not call `run` again
 
 
 class Unit:
-    """A unit of a limited event, on its way to an operation. The lock of HeldEvents guards it."""
+    """A unit on its way to an operation. The lock of HeldEvents guards it."""
 
     __slots__ = ("is_claimed",)
 
@@ -82,8 +76,8 @@ class Unit:
 class HeldEvents:
     """The held events of a single purgatory, at most one a key and `max_held` in all.
 
-    `holds`: whether there may be any; read without the lock, and, unlike a dict, without counting
-    a reference, for which threads would wait for each other.
+    `holds`: whether there may be any. It is read without the lock, and without counting a reference
+    (as a dict would), for which threads would wait for each other.
     """
 
     def __init__(self, name: str, timer: Timer, max_held: int) -> None:
@@ -97,18 +91,17 @@ class HeldEvents:
         self._closed = False
 
     def __len__(self) -> int:
-        """Return how many events are held."""
         return len(self.by_key)
 
     def hold(self, event: HeldEvent, hold_ns: int) -> None:
         """Hold an event, replacing the key's former event. Nothing happens after `close`.
 
-        Raises HeldFull, and TimerFull and TimerClosed, after which all is as it was.
+        Raises HeldFull, TimerFull and TimerClosed, after which all is as it was.
         """
         if self._is_closed():
             return
         self._check_room(event.key)
-        event.delay_ns = hold_ns + 1  # in the last nanosecond it still counts
+        event.delay_ns = hold_ns + 1  # the last nanosecond counts
         held = False
         old = None
         try:
@@ -118,7 +111,7 @@ class HeldEvents:
                 old = self.by_key.get(event.key)
                 self._last_number += 1
                 event.number = self._last_number
-                # Due already, if this thread was held up: then it is not held.
+                # Not held if due already: this thread was slow.
                 if not self._closed and event._tt_list is not None:
                     self.holds = True
                     self.by_key[event.key] = event
@@ -131,7 +124,7 @@ class HeldEvents:
             if over is not None:
                 try:
                     over.cancel()
-                except BaseException:  # an interrupt: it must leave the timer all the same
+                except BaseException:  # an interrupt
                     over.cancel()
                     raise
 
@@ -143,7 +136,7 @@ class HeldEvents:
             raise HeldFull(f"purgatory {self._name!r} holds max_held={self._max_held} events")
 
     def drop(self, key: Hashable) -> None:
-        """Drop what is held for a key, if anything is."""
+        """Drop the held event of a key, if any."""
         with self._lock:
             event = self.by_key.get(key)
         if event is not None:
@@ -184,14 +177,14 @@ class HeldEvents:
     ) -> bool:
         """Claim a unit for one of some operations; False if none is left.
 
-        If no unit is left but one may be returned, the operations from this on are kept for
+        If no unit is left but one may be returned, keep the operations from `index` on for
         `take_refused`.
         """
         if event.units == UNLIMITED:
             return True
         with self._lock:
             if event.units:
-                # No call in between: after an interrupt all is done or nothing.
+                # No call in between: an interrupt finds all done or nothing.
                 event.units -= 1
                 event.claimed += 1
                 unit.is_claimed = True
@@ -201,7 +194,7 @@ class HeldEvents:
         return False
 
     def settle(self, event: HeldEvent, unit: Unit, effect: int) -> None:
-        """Use a unit, or give it back if the operation was unaffected. Idempotent."""
+        """Use a unit, or return it if the operation was unaffected. Idempotent."""
         if event.units == UNLIMITED:
             return
         with self._lock:
@@ -234,7 +227,6 @@ class HeldEvents:
             self.remove(event)
 
     def _check(self) -> None:
-        """Verify every invariant; AssertionError names the broken one."""
         with self._lock:
             assert len(self.by_key) <= self._max_held, self
             assert not (self._closed and self.by_key), self.by_key

@@ -1,7 +1,7 @@
-"""Watch keys: valid keys, and keys of built-in types.
+"""Watch keys: which are valid, and which are of built-in types.
 
-Keys of these types are hashed and compared with each other without running foreign code. Compiled,
-a look into a dict of such keys can therefore be part of an atomic section. Any thread.
+Keys of built-in types are hashed and compared without running foreign code. Compiled, a look into a
+dict of such keys can therefore be part of an atomic section. Any thread.
 """
 
 import sys
@@ -10,8 +10,7 @@ from typing import Final
 
 from timingwheel.lowlevel import COMPILED, plain_int
 
-# From so many keys on, a dict finds equal ones sooner than comparing each with each.
-_MANY: Final = 5
+_MANY: Final = 5  # from here on a dict finds equal keys sooner than comparing each with each
 
 # With the option -b, comparing bytes with a str warns, which runs code.
 _BYTES_ARE_BUILTIN: Final[bool] = not sys.flags.bytes_warning
@@ -46,9 +45,9 @@ def distinct_keys(keys: object) -> tuple[Hashable, ...]:
     """Return watch keys without duplicates, in order.
 
     TypeError for anything but a collection, for a single str, bytes or the like, and for unhashable
-    keys; ValueError if none exist.
+    keys; ValueError for no keys.
     """
-    # Mostly a tuple: compiled, to look for four types takes a tenth of a submission.
+    # Mostly a tuple: compiled, four more types take a tenth of a submission.
     if type(keys) is not tuple and isinstance(keys, (str, bytes, bytearray, memoryview)):
         raise TypeError(f"keys is {keys!r}; expected a collection of keys, such as [{keys!r}]")
     try:
@@ -72,7 +71,6 @@ def distinct_keys(keys: object) -> tuple[Hashable, ...]:
 
 
 def _all_distinct(keys: tuple[Hashable, ...]) -> bool:
-    """Whether no two of a few keys are equal. Compiled, several times as quick as a dict."""
     for n in range(1, len(keys)):
         for m in range(n):
             if keys[n] == keys[m]:

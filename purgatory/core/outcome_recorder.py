@@ -1,8 +1,7 @@
 """OutcomeRecorder: records how the operations of a single purgatory end, and tells its Journal.
 
-It takes them off the watch lists, counts and journals their outcomes, reports what user code
-raises, and closes the purgatory's own timer after the last. Any thread; no method is called
-while a lock is held.
+It also reports what user code raises, and closes the purgatory's own timer after the last
+operation. Any thread; no method is called while a lock is held.
 """
 
 import logging
@@ -34,8 +33,8 @@ class Journal(Protocol):
     def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
         """Record one outcome. Called under no lock, before the operation's callbacks.
 
-        Must be safe to call from several threads. An exception goes to `on_error` and does not
-        keep the operation from ending.
+        Must be safe to call from several threads. An exception goes to `on_error`; the operation
+        ends all the same.
         """
 
 
@@ -55,7 +54,7 @@ class OutcomeRecorder(OperationOwner):
         self._lists: Final = lists
         self._timer: Final = timer
         self._own_timer: Final = timer if owns_timer else None
-        # Whether `extend_task` does what the timer's own method does: a subclass may override that.
+        # A subclass may override `reschedule`; else `extend_task` is quicker.
         self._timer_reschedule_is_default = type(timer).reschedule is Timer.reschedule
         self._on_error = on_error
         self._journal = journal
@@ -92,7 +91,7 @@ class OutcomeRecorder(OperationOwner):
         """See `OperationOwner`."""
         delay_ns = to_ns(timeout, "timeout")
         self.check_not_forked()
-        owner = operation._op_owner  # first: at its end, a deferred operation drops the owner
+        owner = operation._op_owner  # first: an ended operation may drop it
         if _has_ended(operation):
             return False
         self._lists.check_open()
@@ -104,7 +103,7 @@ class OutcomeRecorder(OperationOwner):
             else:
                 extended = self._timer.reschedule(operation, timeout)
         except TimerClosed:
-            self._lists.check_open()  # the purgatory's own error, if it closed as well
+            self._lists.check_open()  # the purgatory's own error
             raise
         if not (extended or _has_ended(operation) or operation.deadline_ns):
             raise ValueError(f"{operation!r} is being submitted; its timeout has not begun")
@@ -116,15 +115,14 @@ class OutcomeRecorder(OperationOwner):
         if error is not None:
             self.report(error, operation)
         if self._lists.closed and self._own_timer is not None and self._lists.fully_drained:
-            # Its reaper may sleep until a deadline that does not matter any more.
+            # Its reaper may sleep until a deadline that no longer matters.
             self._own_timer.close(wait=False, cancel_pending=False)
         if self._journal is not None and operation._op_stage < JOURNALED:
             try:
-                # No call between these, not of `cast` either: after an interrupt both are done or
-                # neither.
+                # No call in between, not of `cast` either: an interrupt finds both done or neither.
                 operation._op_stage = JOURNALED
                 self._journal.ended(operation, outcome)  # type: ignore[arg-type]
-            except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
+            except Exception as error:  # noqa: BLE001  # user code
                 self.report(error, operation)
 
     def report(self, error: Exception, operation: OperationState) -> None:
@@ -139,5 +137,5 @@ class OutcomeRecorder(OperationOwner):
 
 
 def _has_ended(operation: OperationState) -> bool:
-    # A function: compiled, a field found to be None is taken for None from there on.
+    # A function: compiled, a field once None is taken for None from there on.
     return operation._op_outcome is not None

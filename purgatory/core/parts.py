@@ -1,11 +1,10 @@
 """PurgatoryParts: the parts of a purgatory, for all code about operations and keys.
 
-`submission` and `completion` take them, and so do `aio`, `replay` and the service: this is their
-door to the core. `purgatory_core.parts_of` returns those of a purgatory. Any thread.
+`aio`, `replay` and the service enter the core here. Any thread.
 
-Each operation refers to its owner, and without the interpreter lock, threads that count the
-references to one object wait for each other. So each thread's operations refer to a copy of the
-owner made for the thread.
+Each operation refers to its owner. Without the interpreter lock, threads that count the references
+to one object wait for each other, so each thread's operations refer to the thread's copy of the
+owner.
 """
 
 from typing import Final
@@ -24,11 +23,10 @@ from timingwheel.lowlevel import (
     gc_untrack,
 )
 
-# Bound once: compiled, that saves a look into the module's dict for each operation.
+# Bound once: compiled code looks up no module's dict.
 _gc_untrack: Final = gc_untrack
 
-# Threads beyond that number share copies of the owner. A power of two.
-_COPIES: Final = 8
+_COPIES: Final = 8  # of the owner; more threads share them. A power of two.
 
 
 class PurgatoryParts:
@@ -37,14 +35,13 @@ class PurgatoryParts:
     def __init__(
         self, owner: OutcomeRecorder, lists: WatchLists, held: HeldEvents, timer: Timer
     ) -> None:
-        # Final: compiled without the interpreter lock, only these are read without counting a
-        # reference.
+        # Final: compiled without the interpreter lock, these are read without counting a reference.
         self.owner: Final = owner
         self.lists: Final = lists
         self.held: Final = held
-        # Typed as the compiled class: else each operation would check the type.
+        # The compiled class: no operation checks the type.
         self.timer: Final[TimerCore] = timer
-        # Whether `add_task` does what the timer's `add` does: a subclass may override that.
+        # A subclass may override `add`; else `add_task` is quicker.
         self._add_is_default: bool = type(timer).add is Timer.add
         self._fork_number = i64(FORK_COUNTER.value)
         self._copies: Final[list[OutcomeRecorder | None]] = [None] * _COPIES
@@ -55,7 +52,7 @@ class PurgatoryParts:
             return self.owner
         number = operation._tt_lane & (_COPIES - 1)
         copy = self._copies[number]
-        if copy is None:  # two threads may make one each: both will do
+        if copy is None:  # two threads may make one each
             copy = self._copies[number] = self.owner.copy()
         return copy
 
@@ -66,7 +63,7 @@ class PurgatoryParts:
         else:
             self.timer.add(operation)
         if self.owner.untracks and operation._op_outcome is None:
-            # Atomic with the check: from now on the ending thread tracks the operation again.
+            # Atomic with the check: the ending thread tracks it again.
             _gc_untrack(operation)
 
     def check_open(self) -> None:

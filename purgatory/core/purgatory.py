@@ -1,8 +1,8 @@
-"""Purgatory: the class for users; its constructor, `start`, `step` and `close`.
+"""Purgatory: the class for users; its constructor, `start`, `step` and `close`. Any thread.
 
-The rarely executed half: what is done for each operation is inherited from `PurgatoryCore`, which
-is compiled. This half is interpreted. So its loops release the GIL, and the class can be referenced
-weakly, as the registry of live purgatories does; mypyc's classes cannot be.
+What is done for each operation is inherited from `PurgatoryCore`, which is compiled. This half is
+interpreted: its loops release the GIL, and the registry can refer to it weakly, unlike to mypyc's
+classes.
 """
 
 import atexit
@@ -36,7 +36,7 @@ from timingwheel.lowlevel import (
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-# An event takes about 400 bytes beside its key and its value: forty megabytes.
+# An event takes about 400 bytes beside its key and value: forty megabytes.
 DEFAULT_MAX_HELD = 100_000
 
 
@@ -45,13 +45,13 @@ class Purgatory(PurgatoryCore):
 
     `timer`: a timer shared with others, neither started nor closed here; None: an own timer,
     `p.timer`. `on_error(exc, operation)`: told of exceptions in user code; default: they are
-    logged. `journal`: told of each outcome. `registry`: a Prometheus registry to show the metrics
-    in. `executor_workers`: how many threads run what expires, with a separate timer; default:
-    one, and a second whenever a callback takes more than two to four milliseconds. `max_held`: how
-    many events may be held at once, see `complete`.
+    logged. `journal`: told of each outcome. `registry`: a Prometheus registry for the metrics.
+    `executor_workers`: how many threads of an own timer run what expires; default: one, and a
+    second whenever a callback takes more than two to four milliseconds. `max_held`: how many events
+    may be held at once, see `complete`.
 
-    With a separate timer nothing expires until it is started: `with Purgatory() as p` starts and
-    closes it. All methods may be called from any thread, and from callbacks.
+    An own timer must be started, or nothing expires: `with Purgatory() as p` starts and closes it.
+    All methods may be called from any thread, and from callbacks.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Purgatory(PurgatoryCore):
     def start(self) -> None:
         """Start the loop: runs posted calls and, with an own timer, advances the clock.
 
-        Nothing happens if it runs. Raises PurgatoryClosed.
+        Does nothing if the loop runs. Raises PurgatoryClosed.
         """
         self._parts.check_open()
         if self._owns_timer:
@@ -103,7 +103,7 @@ class Purgatory(PurgatoryCore):
         """Run posted calls and, with an own timer, due tasks: for use without threads.
 
         Waits up to `timeout` seconds for something to do. True if a bucket came due. Raises
-        RuntimeError while a loop runs, which does the same.
+        RuntimeError while a loop runs.
         """
         if self._loop_runs():
             raise RuntimeError(f"purgatory {self.name!r} is started; its loop does the steps")
@@ -122,17 +122,17 @@ class Purgatory(PurgatoryCore):
 
         `cancel_pending`: cancel pending operations, so that their futures raise OperationCancelled;
         False: let them complete or expire for up to `timeout` seconds, then cancel the rest.
-        `wait`: return after all ended (with a shared timer, another thread must advance its clock
-        meanwhile; a `try_complete` should pass a timeout: its own operation may be in submission,
-        which cannot end before `try_complete` returns). The metrics leave their registry. In a
-        forked child: nothing. Raises TypeError and ValueError for a bad timeout.
+        `wait`: return after all ended. With a shared timer, another thread must advance its clock
+        meanwhile. A `try_complete` should pass a timeout: its own operation cannot end before
+        `try_complete` returns. The metrics leave their registry. In a forked child: nothing. Raises
+        TypeError and ValueError for a bad timeout.
         """
         if self._parts.owner.forked:
             return
         seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
         at_exit.free_all()
         self._parts.lists.close()
-        self._parts.held.close()  # no submission remains for which held events could count
+        self._parts.held.close()  # no submission remains
         if self._registry is not None:
             self._unregister(self, self._registry)
         end_s = None if seconds is None else real_seconds() + seconds
@@ -156,7 +156,7 @@ class Purgatory(PurgatoryCore):
         if self._owns_timer:
             left = _seconds_until(end_s)
             self.timer.close(wait=wait, cancel_pending=cancel_pending, timeout=left)
-            if wait and len(self.timer):  # the loop never started: nothing will expire
+            if wait and len(self.timer):  # the loop never started
                 self._cancel_all()
         elif cancel_pending:
             return
@@ -180,7 +180,6 @@ class Purgatory(PurgatoryCore):
         return self.timer.running if self._owns_timer else self._bus.loop_runs()
 
     def _is_live(self) -> bool:
-        """Whether it is neither closed nor a forked child's copy of its parent's."""
         return not (self._parts.lists.closed or self._parts.owner.forked)
 
     def __enter__(self) -> Self:
@@ -192,13 +191,12 @@ class Purgatory(PurgatoryCore):
 
 
 def _join_seconds(end_s: float | None) -> float | None:
-    """Return the seconds to wait for a thread: until `end_s`, and a moment more."""
     left = _seconds_until(end_s)
     return None if left is None else left + JOIN_GRACE_S
 
 
 def _seconds_until(end_s: float | None) -> float | None:
-    """Return the seconds left until `end_s`; None: without limit."""
+    """Return the seconds left until `end_s`; None: no limit."""
     return None if end_s is None else max(0.0, end_s - real_seconds())
 
 
@@ -232,7 +230,6 @@ def _new_worker_pool(name: str, workers: int | None) -> WorkerPool:
 
 
 def _warn_of_unstarted() -> None:
-    """Warn of operations that could not expire, in a program that ends."""
     for purgatory in live_purgatories():
         if isinstance(purgatory, Purgatory) and purgatory.delayed:
             purgatory._parts.owner.warn_if_not_driven()

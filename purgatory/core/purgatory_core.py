@@ -1,11 +1,8 @@
 """PurgatoryCore: the methods of `Purgatory` that submit, complete and cancel, and its stats.
 
-Any thread submits, completes and cancels; the timer's executor expires. Each decision is made under
-one lock, that of the watch lists, an operation or the timer, never two at once, and user code runs
-under none of them. `submission` and `completion` have what is done for an operation and for a key,
-`outcome_race` the race of completion and expiry.
-
-Compiled, hence apart from `purgatory`, which has the rest of the class.
+Any thread. Each decision is made under one lock, that of the watch lists, an operation or the
+timer, never two at once, and user code runs under none of them. Compiled, hence apart from
+`purgatory`.
 """
 
 from collections.abc import Hashable, Iterable
@@ -30,13 +27,13 @@ from purgatory.registry import PurgatoryStats
 from timingwheel import Timer
 from timingwheel.lowlevel import to_ns
 
-# Bound once: compiled, that saves a look into the module's dict for each operation.
+# Bound once: compiled code looks up no module's dict.
 _future: Final[type[DeferredFuture]] = DeferredFuture
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PurgatoryCore:
-    """What `Purgatory` inherits: all that is done for each operation and key."""
+    """The methods of `Purgatory` for operations and keys."""
 
     def __init__(self, name: str, timer: Timer, parts: PurgatoryParts, bus: Bus) -> None:
         self.name = name
@@ -50,9 +47,8 @@ class PurgatoryCore:
     ) -> bool:
         """Complete an operation now, or let the operation wait for keys until the timeout.
 
-        Returns True if this call completed the operation. The order is check, watch, check: the
-        second check sees a completion before the watching; a later completion finds the operation
-        in the lists.
+        Returns True if this call completed the operation. Checks the condition before and after the
+        operation enters the watch lists, so that no completion is missed.
 
         Raises TypeError and ValueError for bad arguments and an operation that waits already,
         PurgatoryClosed, and TimerFull, which leaves the operation as it was, to be tried again.
@@ -66,7 +62,7 @@ class PurgatoryCore:
         return submit(self._parts, operation, watch_keys)
 
     def check_and_complete(self, key: Hashable) -> int:
-        """Call `try_complete` of all operations watching a key; how many this call completed.
+        """Call `try_complete` of a key's operations; return how many this call completed.
 
         Raises PurgatoryClosed.
         """
@@ -133,12 +129,12 @@ class PurgatoryCore:
     ) -> int:
         """Complete a key: waiting futures get `value`, other operations are checked.
 
-        `limit`: count for at most so many operations, the longest waiting first; operations that
-        stay unaffected do not use the limit. `hold`: for so many seconds (or a timedelta) it also
-        counts for operations submitted later, as if it came then; `limit` bounds both together. A
-        held event of the key is replaced, even without `hold`. Returns how many operations this
-        call completed. Raises TypeError and ValueError for bad arguments, HeldFull if `max_held`
-        events are held, TimerFull, PurgatoryClosed; then nothing is done.
+        `limit`: count for at most so many operations, the longest waiting first; unaffected
+        operations do not use it. `hold`: for so many seconds (or a timedelta) it also counts for
+        operations submitted later; `limit` bounds both together. A held event of the key is
+        replaced, even without `hold`. Returns how many operations this call completed. Raises
+        TypeError and ValueError for bad arguments, HeldFull if `max_held` events are held,
+        TimerFull, PurgatoryClosed; then nothing is done.
         """
         return complete(self._parts, key, value, limit, hold)
 
@@ -152,10 +148,10 @@ class PurgatoryCore:
     ) -> None:
         """Post a completion to the purgatory's loop, and return at once.
 
-        From any thread, a signal handler or a finalizer. `start` starts the loop; a batch of posts
-        is done together, in order for each thread. `hold` counts from then; if too many events are
-        held then, that is logged, and nothing is completed. Raises TypeError and ValueError for bad
-        arguments, PurgatoryClosed.
+        From any thread, a signal handler or a finalizer. `start` starts the loop, which does posts
+        in order for each thread. `hold` counts from then; if too many events are held then, that is
+        logged, and nothing is completed. Raises TypeError and ValueError for bad arguments,
+        PurgatoryClosed.
         """
         hash(key)
         self._parts.check_open()
@@ -181,13 +177,13 @@ class PurgatoryCore:
         self._bus.post(FailKey(key, error, first))
 
     def extend(self, operation: DelayedOperation, timeout: float | timedelta) -> bool:
-        """Let the timeout of an operation count anew from now; False if it has ended.
+        """Restart the timeout of an operation from now; False if it has ended.
 
         `timeout`: seconds or a timedelta; less than the remaining time is allowed. The operation
-        keeps its place in the order of its keys' watchers. Its `delay_ms` still counts from
-        submission. Raises TypeError and ValueError for a bad timeout, ValueError for an operation
-        that was not submitted to this purgatory, or is just being submitted, PurgatoryClosed. For
-        futures: `DeferredFuture.extend`.
+        keeps its place among its keys' watchers, and `delay_ms` still counts from submission.
+        Raises TypeError and ValueError for a bad timeout, ValueError for an operation that was not
+        submitted to this purgatory, or is just being submitted, PurgatoryClosed. For futures:
+        `DeferredFuture.extend`.
         """
         if not isinstance(operation, DelayedOperation):
             raise TypeError(f"operation is {operation!r}; expected a DelayedOperation")
@@ -231,11 +227,9 @@ class PurgatoryCore:
         )
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        """Refuse `copy` and `pickle`: a copy would have the same operations."""
         raise TypeError(f"{self!r} cannot be copied or pickled: it has operations and threads")
 
     def _check(self) -> None:
-        """Verify every invariant; AssertionError names the broken one."""
         self._parts.lists._check()
         self._parts.held._check()
         self.timer._check()

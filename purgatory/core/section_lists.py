@@ -1,15 +1,12 @@
 """The watch lists where the code is compiled: changes that are sections, without the lock.
 
-While all keys are of built-in types (see `keys`), a change of the lists is an atomic section,
-unless it begins in the middle of another change: then it takes the lock, and is deferred like any
-such change.
+While all keys are of built-in types (see `keys`), a change of the lists is an atomic section. A
+change that begins in the middle of another takes the lock, and is deferred.
 
-Without the interpreter lock, threads that change the same dict wait for each other: while another
-is inside, and then for the cache lines of the lock, the dict and the counts, which move between
-processors each time. So there the keys are spread by their hash over several shards, each with all
-of these. A section enters the shards of its keys, in their order. Any other change enters all
-shards; there "the lock" means all shards: no foreign code runs under one shard's lock, so threads
-wait for a second lock only in order. Worth it: see "Without the interpreter lock" in
+Without the interpreter lock, threads wait for each other at a shared lock, dict or count. So there
+the keys are spread by their hash over several shards, each with all of these. A section enters the
+shards of its keys, in their order. Any other change enters all shards; no foreign code runs under
+one shard's lock, so there is no deadlock. See "Without the interpreter lock" in
 docs/performance.md. Any thread.
 """
 
@@ -27,7 +24,7 @@ from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import OperationState, Outcome
 from purgatory.core.watch_lists import WatchLists, WatchShard, operations_of
 
-# Bound once: compiled, that saves a look into the module's dict for each operation.
+# Bound once: compiled code looks up no module's dict.
 _enter_section: Final = enter_section
 _leave_section: Final = leave_section
 _part_of: Final = part_of
@@ -37,7 +34,7 @@ SHARDS: Final = 16
 
 
 def new_watch_lists(name: str) -> WatchLists:
-    """Return the watch lists of a single purgatory, of the kind that is quickest here."""
+    """Return watch lists of the kind that is quickest here."""
     if ATOMIC_SECTIONS:
         return AtomicWatchLists(name)
     return ShardedWatchLists(name) if LOCKED_SECTIONS else WatchLists(name)
@@ -49,8 +46,8 @@ class AtomicWatchLists(WatchLists):
     def _may_be_section(self) -> bool:
         """Tell whether what follows runs no foreign code. Under the lock of a shard, if locked.
 
-        Not in the middle of another change. Not while watched keys may run code when they are
-        compared. Not after `close`, when the removal of the last operation sets an event.
+        False in the middle of another change, while keys may run code, and after `close`, when the
+        last removal sets an event.
         """
         return self._builtin_keys_only and not (self._changing or self.closed)
 
@@ -65,10 +62,9 @@ class AtomicWatchLists(WatchLists):
     def _try_append(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> bool:
         """Do as `_append_all`, looking up each key once; False if not atomic.
 
-        It cannot if the operation is the second of a key: that takes a new dict, and making an
-        object that the cycle collector tracks may run the collector. Nor if a dict cannot grow:
-        `_append_all` tries again. Saves 16 % of a pair of submission and completion (7,382 instead
-        of 8,807 instructions, callgrind).
+        Not atomic if the operation is the second of a key: a new dict may run the cycle collector.
+        Nor if a dict cannot grow: `_append_all` tries again. Saves 16 % of a pair of submission and
+        completion (callgrind).
         """
         if not self._may_be_section():
             return False
@@ -114,11 +110,7 @@ class AtomicWatchLists(WatchLists):
         return super().watchers_of(key)
 
     def sole_watcher(self, key: Hashable) -> DelayedOperation | None:
-        """See `WatchLists`.
-
-        Spares most completions a list of one: 4 % of a pair of submission and completion (7,382
-        instead of 7,700 instructions, callgrind), 2 % of one with a condition in Python.
-        """
+        """See `WatchLists`. Spares most completions a list: 4 % of submission and completion."""
         if is_builtin_key(key) and self._may_be_section():
             found = self._first.of_key.get(key)
             if isinstance(found, DelayedOperation):
@@ -127,7 +119,7 @@ class AtomicWatchLists(WatchLists):
 
 
 class ShardedWatchLists(AtomicWatchLists):
-    """Watch lists without the interpreter lock: sections take the locks of their keys' shards."""
+    """Watch lists without the interpreter lock: sections lock their keys' shards."""
 
     def __init__(self, name: str) -> None:
         shards = [WatchShard(number) for number in range(SHARDS)]
@@ -135,7 +127,6 @@ class ShardedWatchLists(AtomicWatchLists):
         self._parts: Final = tuple(shards)
 
     def _shard_of(self, key: Hashable) -> WatchShard:
-        """Return the shard of a key; calls its `__hash__`."""
         return _part_of(self._parts, key)
 
     def _enter(self, shard: WatchShard) -> bool:
@@ -157,7 +148,6 @@ class ShardedWatchLists(AtomicWatchLists):
         return found
 
     def _leave_all(self, entered: int) -> None:
-        """Leave the locks that `_enter_all` took."""
         number = 0
         while entered >> number:
             if entered >> number & 1:
@@ -165,10 +155,9 @@ class ShardedWatchLists(AtomicWatchLists):
             number += 1
 
     def _try_append(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> bool:
-        """Do what `_append_all` does in a section; False if that is impossible.
+        """Do as `_append_all` in a section; False if that is impossible.
 
-        Unlike with the interpreter lock, a new dict is possible: the collector waits for
-        interpreted code.
+        A new dict is possible here: the collector waits for interpreted code.
         """
         shard = self._shard_of(keys[0])
         if len(keys) > 1:
@@ -213,10 +202,9 @@ class ShardedWatchLists(AtomicWatchLists):
         return True
 
     def release(self, operation: OperationState, outcome: Outcome) -> Exception | None:
-        """See `WatchLists`.
+        """See `WatchLists`. In a section, if possible.
 
-        In a section, if that is possible. The operation's keys are read before its shards are
-        known, and again when they are locked.
+        The operation's keys are read before its shards are known, and again when they are locked.
         """
         keys = operation._op_keys
         if not (are_builtin_keys(keys) and self._release_in_section(operation, outcome, keys)):
@@ -236,8 +224,8 @@ class ShardedWatchLists(AtomicWatchLists):
         try:
             if released:
                 shard.count(operation, outcome)
-                # An operation without keys may now be put on lists, under locks not held
-                # here. Its submission then removes it.
+                # Without keys, its submission may put it on lists meanwhile, under other locks,
+                # and then removes it.
                 if keys:
                     self._unwatch(shard, operation)
         finally:

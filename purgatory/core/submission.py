@@ -1,7 +1,7 @@
 """Submission of an operation: check, watch, check again, start its timeout; or take it all back.
 
-A completion before the watching is seen by the second check, one after it finds the operation in
-the lists. After the second check, held events count. For `purgatory_core`; any thread.
+The second check sees a completion before the watching; a later completion finds the operation in
+the lists. Any thread.
 """
 
 from collections.abc import Hashable
@@ -23,7 +23,7 @@ def submit(
     """Let an operation wait for distinct keys until its timeout. True if completed here.
 
     `is_internal`: only keys complete the operation, and the program does not see it before this
-    returns. If this raises, the operation has ended.
+    returns; if this raises, it has ended.
     """
     if is_internal:
         operation._op_owner = parts.owner_of(operation)
@@ -43,7 +43,7 @@ def submit(
     except BaseException as error:
         if _roll_back(parts, operation, error, is_internal):
             raise
-    # The operation may have ended since the checks, before it was on all its lists.
+    # It may have ended before it was on all its lists.
     if operation._op_outcome is not None:
         parts.lists.remove(operation)
         TimerTask.cancel(operation)
@@ -53,13 +53,13 @@ def submit(
 def _roll_back(
     parts: PurgatoryParts, operation: DelayedOperation, error: BaseException, is_internal: bool
 ) -> bool:
-    """Take back a submission that failed. False if the operation has ended all the same."""
+    """Take back a failed submission. False if the operation has ended."""
     attempts = 0
     while True:
         attempts += 1
         try:
             return _try_roll_back(parts, operation, error, is_internal)
-        except MemoryError:  # done work stays done: the next attempt goes on
+        except MemoryError:  # the next attempt goes on
             if attempts == MAX_ATTEMPTS:
                 raise
 
@@ -71,7 +71,7 @@ def _try_roll_back(
     if not isinstance(error, TimerError):  # the caller learns of the failure
         TimerTask.cancel(operation)
     # An internal operation ends: a thread that found it on a list must not waste a limited event. A
-    # user's operation may be submitted again, or that thread may end it meanwhile, with callbacks.
+    # user's operation may be submitted again.
     pending = detach(operation, for_ever=is_internal)
     if pending and isinstance(error, TimerClosed) and parts.lists.closed:
         raise PurgatoryClosed(f"purgatory {parts.owner.name!r} is closed") from error

@@ -1,15 +1,14 @@
 """WatchLists: watch key -> its waiting operations.
 
 Exact at any moment: an operation is in the lists of all its keys or of none, a key without
-operations takes no memory, and the counts change together with the lists. The lists return
-operations and call no code of theirs: callers do, under no lock.
+operations takes no memory, and the counts change together with the lists. Callers call the
+operations, under no lock.
 
-There is one lock for all keys, held for a few dictionary steps. Kafka has 512 of them; with the
-interpreter lock a second one costs more than the waiting it saves. It is a leaf lock: under it only
-`__hash__` and `__eq__` of keys run. (If a key's hash or equality changes while it is watched, an
-entry is left behind that is never found, as in any dict.)
+There is one lock for all keys, held for a few dictionary steps. Kafka has 512; with the interpreter
+lock a second lock costs more than the waiting it saves. A leaf lock: under it only `__hash__` and
+`__eq__` of keys run. If these change while a key is watched, an entry stays behind, as in any dict.
 
-`section_lists` has what is quicker where the code is compiled: it mostly skips the lock.
+Compiled, `section_lists` mostly skips the lock. Any thread.
 """
 
 import threading
@@ -30,22 +29,17 @@ from purgatory.core.operations.operation_state import (
 from purgatory.errors import PurgatoryClosed
 from timingwheel.lowlevel import InterruptibleEvent
 
-# Most keys are watched by one operation, which then stands in place of a list: this saves a dict
-# for each key. With a second operation the key gets a dict by sequence number, in order of arrival:
-# operations cannot be its keys, since user classes may define __eq__ as they like. An operation
-# draws its number on first need. (Ids are scattered in a dict, collide there, and are made anew at
-# each look.)
+# The operations of a key by sequence number, in order of arrival: user classes may define __eq__,
+# and ids would collide in a dict. A sole operation stands in place of the dict.
 BySequence = dict[object, DelayedOperation]
 
-# Each shard has sequence numbers of its own: so many. All of them are their own hashes.
-_SEQUENCES: Final = 1 << 56
+_SEQUENCES: Final = 1 << 56  # numbers of each shard. All of them are their own hashes.
 
 
 class WatchShard:
     """The watch lists of some keys, or of all, and counts. Its lock guards all fields.
 
-    `pending` and the outcomes count operations of any keys: only the sums over all shards tell
-    something.
+    `pending` and the outcomes count operations of any keys: only sums over all shards are true.
     """
 
     __slots__ = (
@@ -72,7 +66,7 @@ class WatchShard:
         self._last_sequence = i64(number * _SEQUENCES)
 
     def sequence_of(self, operation: OperationState) -> object:
-        """Return its number in lists of several. Locked, or in an atomic section."""
+        """Return its number, drawn on first need. Locked, or in an atomic section."""
         if operation._op_sequence is None:
             self._last_sequence += 1
             operation._op_sequence = self._last_sequence
@@ -81,8 +75,7 @@ class WatchShard:
     def count(self, operation: OperationState, outcome: Outcome) -> None:
         """Count an outcome, once. Locked, or in an atomic section."""
         if operation._op_stage < COUNTED:
-            # No call before the stage is marked, and no memory is needed after: both are done or
-            # neither.
+            # No call before the stage is marked, and no memory after: both are done or neither.
             if outcome is COMPLETED:
                 self.completed += 1
             elif outcome is EXPIRED:
@@ -95,7 +88,7 @@ class WatchShard:
 
     def append(self, key: Hashable, operation: DelayedOperation) -> None:
         """Put an operation on the list of a key. Locked."""
-        entries = self.entries + 1  # before the change: interpreted, this needs memory
+        entries = self.entries + 1  # first: this needs memory
         found = self.of_key.get(key)
         if found is None:
             self.of_key[key] = operation
@@ -127,37 +120,34 @@ class WatchLists:
     """The watch lists of a purgatory, and counts. Any thread.
 
     `closed`: nothing may be watched any more. `drained` is set, and `fully_drained` true, when
-    nothing is watched any more either; the latter can be read without a call.
+    nothing is watched any more either; reading `fully_drained` makes no call.
     """
 
     def __init__(self, name: str, shards: list[WatchShard] | None = None, lock: Any = None) -> None:
         self._name = name
         self._shards: Final = shards or [WatchShard(0)]
         self._first: Final = self._shards[0]
-        # A key's __eq__, a finalizer or a signal handler may re-enter while it is held. Their
-        # changes are deferred until the current one is done.
+        # A key's __eq__, a finalizer or a signal handler may re-enter: their changes are deferred.
         self._lock: Final[Any] = lock or self._first.lock
-        # These are changed under the lock, and read in sections.
+        # Changed under the lock, and read in sections.
         self._changing = False  # a change that is not atomic is under way
-        # Whether all keys are of built-in types; true again once there are none.
         self._builtin_keys_only = True
-        # An operation and the keys to watch; no keys: remove it.
+        # No keys: remove the operation.
         self._deferred_changes: list[tuple[OperationState, tuple[Hashable, ...]]] = []
         self.closed: bool = False
         self.drained: threading.Event = InterruptibleEvent()
         self.fully_drained: bool = False
 
     def _shard_of(self, key: Hashable) -> WatchShard:
-        """Return the shard of a key."""
         del key
         return self._first
 
     def watch(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
         """Put an operation on the lists of distinct keys. Raises PurgatoryClosed.
 
-        An operation that ended meanwhile stays off: the ending thread has already passed.
+        An ended operation stays off: the ending thread has already passed.
         """
-        operation._op_sequence = None  # a number may come from former lists
+        operation._op_sequence = None
         with self._lock:
             self.check_open()
             if self._changing:
@@ -170,21 +160,16 @@ class WatchLists:
         if self.closed:
             raise PurgatoryClosed(f"purgatory {self._name!r} is closed")
 
-    def check_not_drained(self) -> None:
-        """Raise PurgatoryClosed if nothing is watched any more either."""
-        if self.fully_drained:
-            raise PurgatoryClosed(f"purgatory {self._name!r} is closed")
-
     def _append_all(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
         first = self._first
         pending = first.pending + 1
-        # First, so that `_unwatch` takes back everything done.
+        # First, so that `_unwatch` takes back all of it.
         first.pending = pending
         operation._op_keys = keys
         try:
             for key in keys:
                 self._shard_of(key).append(key, operation)
-        except BaseException:  # a key that cannot be compared, no memory, or an interrupt
+        except BaseException:  # a key's, no memory, or an interrupt
             self._unwatch(first, operation)
             raise
 
@@ -197,7 +182,7 @@ class WatchLists:
     def remove(self, operation: OperationState) -> Exception | None:
         """Take an operation off its lists, if on any. Idempotent, even after an interrupt.
 
-        Returns what a key's `__hash__` or `__eq__` raised; that key's entry is left behind. Raises
+        Returns what a key's `__hash__` or `__eq__` raised; that key's entry stays behind. Raises
         MemoryError; callers may then retry.
         """
         with self._lock:
@@ -213,20 +198,20 @@ class WatchLists:
         if self.closed:
             try:
                 self._note_drained()
-            except BaseException:  # an interrupt: a closing thread may wait for this
+            except BaseException:  # an interrupt; a closing thread may wait
                 self._note_drained()
                 raise
         return error
 
     def _unwatch(self, shard: WatchShard, operation: OperationState) -> Exception | None:
-        """Take an operation off its lists. `shard`: a locked shard, which counts the operation."""
+        """Take an operation off its lists. `shard`: a locked shard, which counts it."""
         first = None
         for key in operation._op_keys:
             try:
                 self._shard_of(key).remove(key, operation)
             except MemoryError:
                 raise
-            except Exception as error:  # noqa: BLE001  # whatever a key raises is reported
+            except Exception as error:  # noqa: BLE001  # a key's
                 first = first or error
         pending = shard.pending - 1
         if operation._op_keys:
@@ -251,14 +236,14 @@ class WatchLists:
                     self._apply_deferred()
                 except Exception:
                     raise
-                except BaseException:  # an interrupt: the rest would wait for a change
+                except BaseException:  # an interrupt
                     self._apply_deferred()
                     raise
 
     def _watch_or_unwatch(
         self, operation: OperationState, keys: tuple[Hashable, ...]
     ) -> Exception | None:
-        """Do all of it or nothing; or, after an exception in a removal, what can be done again."""
+        """Do all of it or nothing; if a removal raised, a second call does the rest."""
         if not keys:
             return self._unwatch(self._first, operation)
         if operation._op_outcome is None:
@@ -268,7 +253,7 @@ class WatchLists:
     def _apply_deferred(self) -> None:
         """Make the changes that came while another was under way.
 
-        A change, interrupted or without memory, stays for another attempt.
+        A change that fails for an interrupt or memory stays for another attempt.
         """
         while self._deferred_changes:
             operation, keys = self._deferred_changes[0]
@@ -296,7 +281,7 @@ class WatchLists:
             return operations_of(self._shard_of(key).of_key.get(key))
 
     def sole_watcher(self, key: Hashable) -> DelayedOperation | None:
-        """Return the only watcher of a key, if an atomic look finds it; None: use `watchers_of`."""
+        """Return the only watcher of a key if an atomic look finds it, else None."""
         del key
         return None
 
@@ -318,10 +303,9 @@ class WatchLists:
         return list(found.values())
 
     def __len__(self) -> int:
-        """Return how many keys are watched."""
         return sum([len(shard.of_key) for shard in self._shards])
 
-    # Read without the lock. Of several shards: what was true a moment ago.
+    # Read without the lock; with several shards, a moment old.
 
     @property
     def entries(self) -> int:
@@ -344,7 +328,7 @@ class WatchLists:
         )
 
     def uncount(self, outcome: Outcome) -> None:
-        """Uncount an ended operation whose owner keeps no outcome."""
+        """Uncount an operation whose owner keeps no outcome."""
         with self._lock:
             first = self._shards[0]
             if outcome is COMPLETED:
@@ -357,7 +341,6 @@ class WatchLists:
                 first.failed -= 1
 
     def _check(self) -> None:
-        """Verify every invariant; AssertionError names the broken one."""
         with self._lock:
             found = {}
             for shard in self._shards:

@@ -1,9 +1,8 @@
-"""DeferredOperation: the operation behind a future of `Purgatory.defer`.
+"""DeferredOperation: the operation behind a future of `Purgatory.defer`. Any thread.
 
 Compiled; the future is not, since it inherits from the standard library's. So the operation keeps
-what the future shows: its state, result and exception. Resolving the future is one section under
-the operation's lock, which does not touch the future at all. After the end, the operation keeps
-only these.
+the future's state, result and exception, and resolves them in one section under its lock. After the
+end, it keeps only these.
 """
 
 from collections.abc import Hashable
@@ -38,19 +37,18 @@ class DeferredOperation(KeyedOperation):
         self, timeout: float | timedelta, need: int, watch_keys: tuple[Hashable, ...]
     ) -> None:
         super().__init__(timeout, need)
-        self._op_has_condition = False  # only keys complete the operation
+        self._op_has_condition = False
         self._watch_keys = watch_keys
         self.cancel_requested: bool = False  # by `DeferredFuture.cancel`
-        # The future to resolve, if a thread has registered it. Dropped at the end, or the two would
-        # be a reference cycle.
+        # Set once a thread has registered the future; dropped at the end: no reference cycle.
         self.future: DeferredFuture | None = None
-        # What the future shows as _state, _result and _exception.
+        # The future's _state, _result and _exception.
         self.state: object = PENDING
         self.result: object = None
         self.error: object = None
 
     def on_first_access(self, future: Any) -> None:
-        """Register a future of which a lazy attribute is about to be accessed.
+        """Register a future before the first access to a lazy attribute.
 
         A reader either sees the future resolved or is registered before it resolves.
         """
@@ -65,7 +63,7 @@ class DeferredOperation(KeyedOperation):
     def on_wait(self) -> None:
         """Warn if a thread is about to wait for a timeout that nothing drives.
 
-        Raises PurgatoryForked in a forked child, where nothing ends it.
+        Raises PurgatoryForked in a forked child.
         """
         owner = self._op_owner
         if owner is not None:
@@ -73,13 +71,13 @@ class DeferredOperation(KeyedOperation):
             first_of(owner).warn_if_not_driven()
 
     def extend(self, timeout: float | timedelta) -> bool:
-        """Let its timeout count anew from now; False if it has ended."""
-        to_ns(timeout, "timeout")  # a bad one is an error in any case
+        """See `Purgatory.extend`."""
+        to_ns(timeout, "timeout")  # raises also after the end
         owner = self._op_owner
         return owner is not None and owner.extend(self, timeout)
 
     def resolve_by_hand(self, result: object, error: BaseException | None) -> bool:
-        """End the operation as the program asks, regardless of keys; False if already ended."""
+        """End the operation regardless of its keys; False if already ended."""
         if error is not None:
             return end_by_hand(self, FAILED, error)
         return end_by_hand(self, COMPLETED, result)
@@ -92,7 +90,7 @@ class DeferredOperation(KeyedOperation):
             if self._op_values is not None:
                 try:
                     result = self.values
-                except MemoryError as shortage:  # threads wait for the future all the same
+                except MemoryError as shortage:  # threads wait
                     error = shortage
             self.resolve(result, error)
 
@@ -103,7 +101,7 @@ class DeferredOperation(KeyedOperation):
             error: Exception = OperationExpired(
                 f"{self.need} of {keys} not completed within {self.delay_ms} ms"
             )
-        except MemoryError as shortage:  # threads wait for the future all the same
+        except MemoryError as shortage:  # threads wait
             error = shortage
         except BaseException:  # a key that raises on look-up, or an interrupt
             self.resolve(None, OperationExpired(f"not completed within {self.delay_ms} ms"))
@@ -121,26 +119,26 @@ class DeferredOperation(KeyedOperation):
         else:
             try:
                 error: Exception = OperationCancelled("the operation was cancelled")
-            except MemoryError as shortage:  # threads wait for the future all the same
+            except MemoryError as shortage:  # threads wait
                 error = shortage
             self.resolve(None, error)
 
     def resolve(self, result: object, error: BaseException | None, state: str = FINISHED) -> None:
-        """Resolve the future. Called again if it was interrupted.
+        """Resolve the future; after an interrupt, a second call does the rest.
 
-        With an error, the result is its present traceback: `result()` raises the error with it.
+        The result of an error is its present traceback: `result()` raises with it.
         """
         if error is not None:
             result = error.__traceback__
         while not _try_store(self, result, error, state):
-            pass  # to enter a lock takes a few bytes, which other threads give back
+            pass  # a lock takes a few bytes
         future = self.future
         if future is not None:
             try:
                 again = False
                 while not _try_resolve(future, result, error, state, again):
-                    again = True  # needs a few bytes; some thread will free memory
-            except Exception:  # resolved by foreign code; reported, and no cycle is left
+                    again = True
+            except Exception:  # resolved by foreign code
                 self.future = None
                 raise
         self.drop_references()
@@ -152,13 +150,13 @@ class DeferredOperation(KeyedOperation):
         self._watch_keys = ()
 
     def _op_on_raised(self, error: Exception) -> None:
-        """End the future nevertheless: no further callback will."""
+        """Resolve the future: no further callback will."""
         if self.is_unresolved():
             self.resolve(None, error)
 
     def _op_on_interrupted(self) -> None:
-        # An interrupt may have kept the future from being resolved: call the callback again, or
-        # threads waiting for the future would hang. Or they were not all told.
+        # The interrupt may have come before the future was resolved, or before all its waiting
+        # threads were told: they would hang.
         if self._op_stage <= RELEASED:
             return
         if self.is_unresolved():
@@ -183,17 +181,16 @@ def _register(operation: DeferredOperation, future: DeferredFuture) -> None:
 def _store(
     operation: DeferredOperation, result: object, error: BaseException | None, state: str
 ) -> None:
-    """Resolve the future, unless it is registered. A future registered later is done at once."""
+    """Resolve the future, unless registered. A future registered later is done at once."""
     if operation.future is None:
         operation.result = result
         operation.error = error
-        operation.state = state  # last: a thread may read it without the lock
+        operation.state = state  # last: read without the lock
 
 
 def _try_store(
     operation: DeferredOperation, result: object, error: BaseException | None, state: str
 ) -> bool:
-    """Enter the section of `_store`; False if memory is short."""
     if COMPILED:
         enter(operation)
         _store(operation, result, error, state)
@@ -210,9 +207,9 @@ def _try_store(
 def _try_resolve(
     future: DeferredFuture, result: object, error: BaseException | None, state: str, again: bool
 ) -> bool:
-    """Resolve a future; False if memory is short. `again`: an earlier attempt failed."""
+    """Resolve a future; False if memory is short. `again`: after such an attempt."""
     try:
-        if again and future.done():  # but its waiters may not have been told
+        if again and future.done():
             future.tell_again()
         elif state == CANCELLED_AND_NOTIFIED:
             future.set_cancelled()

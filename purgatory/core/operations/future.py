@@ -1,10 +1,9 @@
 """DeferredFuture: the Future form of a delayed operation, which `Purgatory.defer` returns.
 
-Most futures of a purgatory are awaited by a callback, read when they are done, or dropped. So a
-future has no state of its own: its operation keeps it (see `deferred`), and the costly parts are
-made at their first access (see `LazyAttribute`). A thread that accesses a costly part first
-registers the future with its operation. Registration is atomic: either the future is done by then,
-or the resolving thread finds the future registered and resolves it like the standard library.
+Most futures of a purgatory are awaited by a callback, read when they are done, or dropped. So the
+operation keeps the future's state, and costly parts are made at their first access. That registers
+the future with its operation, atomically: either the future is done by then, or the resolving
+thread resolves it like the standard library.
 
 Not compiled, like its base class. Any thread.
 """
@@ -24,12 +23,11 @@ from timingwheel.lowlevel import check_callback, keep_for_ever, new_condition
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# As the standard library writes them.
+# Names of the standard library.
 PENDING: Final = "PENDING"
 RUNNING: Final = "RUNNING"
 FINISHED: Final = "FINISHED"
 CANCELLED_AND_NOTIFIED: Final = "CANCELLED_AND_NOTIFIED"
-# The states of a future that is not done.
 UNRESOLVED: Final = (PENDING, RUNNING)
 
 _T = TypeVar("_T")
@@ -38,10 +36,8 @@ _T = TypeVar("_T")
 class LazyAttribute(Generic[_T]):
     """An attribute of a future that `make()` makes at its first access.
 
-    A descriptor in the future's class, under the attribute's name. `on_first_access(future)` is
-    called before the first access has a result. Half of the price of the standard library's future
-    is a condition with its lock, and two lists; most futures here are made by the thousand, and no
-    thread ever waits for them.
+    `on_first_access(future)` is called first. Half of the price of the standard library's future is
+    a condition with its lock, and two lists; no thread ever waits for most futures here.
     """
 
     def __init__(self, make: Callable[[], _T], on_first_access: Callable[[Any], None]) -> None:
@@ -56,8 +52,7 @@ class LazyAttribute(Generic[_T]):
             return self
         self._on_first_access(future)
         fields = vars(future)
-        # If threads race here, all get the same value. From now on the instance's own attribute is
-        # found before this descriptor.
+        # Racing threads get the same value, which hides this descriptor from now on.
         return fields.setdefault(self._name, self._make())
 
 
@@ -66,13 +61,11 @@ def _on_first_access(future: Any) -> None:
 
 
 def mark_observed(future: Any) -> None:
-    """Note in a future that a thread has accessed a lazy attribute of it."""
+    """Note in a future that a thread has accessed a lazy attribute."""
     future.is_observed = True
 
 
 def _delegated(field: str) -> Any:
-    """Make an attribute of the future whose value its operation keeps."""
-
     def set_field(future: "DeferredFuture", value: object) -> None:
         setattr(future._operation, field, value)
 
@@ -80,14 +73,14 @@ def _delegated(field: str) -> Any:
 
 
 class FastResultFuture(concurrent.futures.Future[_T]):
-    """A future with a quick `result` for the common case: already done."""
+    """A future whose `result` is quick if already done."""
 
     __slots__ = ()
 
     def result(self, timeout: float | None = None) -> _T:
         """See `concurrent.futures.Future`. Takes no lock if there is a result."""
         if self._state == FINISHED and self._exception is None:
-            return self._result  # type: ignore[return-value]  # it has one: it is finished
+            return self._result  # type: ignore[return-value]
         return super().result(timeout)
 
     def set_running_or_notify_cancel(self) -> bool:
@@ -97,10 +90,10 @@ class FastResultFuture(concurrent.futures.Future[_T]):
         return super().set_running_or_notify_cancel()
 
     def set_cancelled(self) -> None:
-        """Become cancelled; called by the thread that ends the operation.
+        """Become cancelled, also while running; called by the thread that ends the operation.
 
-        Also if it is running: a program may have called `set_running_or_notify_cancel` since
-        another thread asked to cancel. Raises InvalidStateError if it is done.
+        `set_running_or_notify_cancel` may have been called since the request to cancel. Raises
+        InvalidStateError if it is done.
         """
         with self._condition:
             self._check_unresolved()
@@ -115,9 +108,9 @@ class FastResultFuture(concurrent.futures.Future[_T]):
             raise concurrent.futures.InvalidStateError(f"{self._state}: {self!r}")
 
     def notify_waiters(self) -> None:
-        """Wake the threads waiting for the future. Idempotent.
+        """Wake the threads waiting for a done future. Idempotent.
 
-        For a done future whose resolving thread was interrupted, perhaps before waking the waiters.
+        The resolving thread may have been interrupted before waking them.
         """
         with self._condition:
             for waiter in self._waiters:
@@ -136,7 +129,7 @@ class DeferredFuture(FastResultFuture[Any]):
     """
 
     __slots__ = ("_operation",)
-    _operation: Any  # set once: its `DeferredOperation` (whose module imports this module)
+    _operation: Any  # set once: a `DeferredOperation`
     _called = 0  # how many of its callbacks were called
 
     __init__ = object.__init__
@@ -160,11 +153,11 @@ class DeferredFuture(FastResultFuture[Any]):
         if error is None:
             return self._result
         try:
-            # More threads may have raised the error, extending the traceback: start with the
-            # traceback at its end, kept as the result.
+            # Other threads that raised the error extended its traceback: start with the traceback
+            # at the future's end, kept as the result.
             raise error.with_traceback(self._result)
         finally:
-            del error, self  # the traceback refers to this frame: no cycle is left
+            del error, self  # no cycle through the traceback
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """See `concurrent.futures.Future`, and `result`."""
@@ -184,11 +177,10 @@ class DeferredFuture(FastResultFuture[Any]):
             return self.cancelled()
         operation.cancel_requested = True
         operation.cancel()
-        # The future itself may be cancelled later, by the thread running the actions.
+        # The busy thread may cancel the future later.
         return bool(operation.cancelled())
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        """Refuse `copy` and `pickle`: a copy would belong to the same operation."""
         raise TypeError(f"{self!r} cannot be copied or pickled: it belongs to an operation")
 
     def add_done_callback(self, fn: Callable[[Any], object]) -> None:
@@ -197,7 +189,7 @@ class DeferredFuture(FastResultFuture[Any]):
         super().add_done_callback(fn)
 
     def extend(self, timeout: float | timedelta) -> bool:
-        """Let the timeout count anew from now; False if the future has ended.
+        """Restart the timeout from now; False if the future has ended.
 
         `timeout`: seconds or a timedelta. Raises TypeError and ValueError for a bad one.
         """
@@ -227,24 +219,24 @@ class DeferredFuture(FastResultFuture[Any]):
         if error is None:
             super().set_result(result)
         else:
-            self._check_unresolved()  # first: a result that is there must stay
+            self._check_unresolved()  # first: a result must stay
             self._result = result
             super().set_exception(error)
 
     def tell_again(self) -> None:
-        """Wake the waiting threads and run the callbacks; called by the operation.
+        """Wake the waiting threads and run the callbacks of a done future. Idempotent.
 
-        For a done future whose resolving thread was interrupted. Idempotent.
+        Called by the operation if the resolving thread was interrupted.
         """
         self.notify_waiters()
         self._invoke_callbacks()
 
     def _invoke_callbacks(self) -> None:
-        """Call each callback once; called again after an interrupt, go on with the next."""
+        """Call each callback once; after an interrupt, a second call does the rest."""
         callbacks = self._done_callbacks
         while self._called < len(callbacks):
             callback = callbacks[self._called]
-            # No call in between: an interrupt comes before both or inside the callback.
+            # No call in between: an interrupt comes before both, or in the callback.
             self._called += 1
             try:
                 callback(self)
@@ -253,9 +245,9 @@ class DeferredFuture(FastResultFuture[Any]):
 
 
 class ContextFuture(DeferredFuture):
-    """A `DeferredFuture` whose callbacks run in a given context, each in a separate copy.
+    """A `DeferredFuture` whose callbacks run in copies of a given context.
 
-    A copy, because a context cannot be entered twice: callbacks may nest, and run in any thread.
+    A context cannot be entered twice; callbacks may nest, and run in any thread.
     """
 
     __slots__ = ("_context",)

@@ -23,10 +23,9 @@ from purgatory.core.operations.operation_state import (
 from purgatory.core.operations.outcome_race import finalize, try_set_outcome
 from timingwheel.lowlevel import COMPILED, keep_for_ever, new_hot_rlock, plain_int
 
-# Stands for "no value": any other object may be a value.
 _NO_VALUE: Final = object()
 keep_for_ever(_NO_VALUE)
-_NO_LOCK: Final = nullcontext()  # where one key is enough
+_NO_LOCK: Final = nullcontext()
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -41,14 +40,13 @@ class KeyedOperation(DelayedOperation):
 
     def __init__(self, timeout: float | timedelta, need: int = 1) -> None:
         super().__init__(timeout)
-        # KeyedOperation has no condition of its own; only subclasses define try_complete().
+        # Only subclasses define try_complete().
         self._op_has_condition = type(self) is not KeyedOperation
         self.need: int = need if type(need) is int else plain_int("need", need)
-        self.by_key: Hashable = None  # the completing key; set before the outcome
+        self.by_key: Hashable = None  # set before the outcome
         self._op_value: object = _NO_VALUE  # of by_key
-        # The values of all keys so far, and the lock that guards counting them; unless one key is
-        # enough. __hash__ and __eq__ of keys run under it, and may re-enter. Order: before
-        # _op_lock.
+        # If need > 1: the values of all keys so far, and the lock of counting. __hash__ and __eq__
+        # of keys run under the lock, and may re-enter. Lock order: before _op_lock.
         self._op_values: dict[Hashable, object] | None = None
         self._op_values_lock: AbstractContextManager[bool] | None = None
         if self.need != 1:
@@ -68,17 +66,16 @@ class KeyedOperation(DelayedOperation):
 
     @property
     def failure(self) -> BaseException | None:
-        """The error of a failed operation; None if it has not failed."""
+        """The error of a failed operation; else None."""
         if self._op_outcome is not FAILED:
             return None
         return cast("BaseException", self._op_value)
 
     def on_failure(self) -> object:
-        """Called exactly once, when a key failed: see `failure`; nothing else will come."""
+        """Called exactly once, when a key failed: see `failure`; no other callback follows."""
         return None
 
     def _op_complete_key(self, key: Hashable, value: object) -> bool:
-        """Count the completion of a key. True if this call completed the operation."""
         won = False
         try:
             if self._op_values_lock is not None:
@@ -99,15 +96,14 @@ class KeyedOperation(DelayedOperation):
         return won
 
     def _op_count_key(self, key: Hashable, value: object) -> int:
-        """Count the completion of a key; see `OperationState`."""
         return _count_key(self, key, value)
 
     def _op_fail_key(self, key: Hashable, error: BaseException) -> bool:
-        """Fail, unless the key has counted. True if this call ended the operation."""
+        """Fail, unless the key has counted. True if this ended the operation."""
         return end_by_hand(self, FAILED, error, (key,))
 
     def _op_count(self, key: Hashable, value: object) -> int:
-        """Note the first completion of a key; WON if there have been enough. Locked."""
+        """Note the first completion of a key. Locked."""
         values = self._op_values
         if self._op_outcome is not None or values is None:
             return UNAFFECTED
@@ -122,7 +118,7 @@ class KeyedOperation(DelayedOperation):
 def prepare_keyed(
     operation: KeyedOperation, need: int, owner: OperationOwner, lock: AbstractContextManager[bool]
 ) -> None:
-    """Set the fields of an operation that no condition completes; see `prepare_operation`."""
+    """Set the fields of an operation without a condition; see `prepare_operation`."""
     prepare_operation(operation, owner, lock)
     operation.need = need
     operation.by_key = None
@@ -135,7 +131,7 @@ def prepare_keyed(
 
 
 def _count_key(operation: KeyedOperation, key: Hashable, value: object) -> int:
-    """Count the completion of a key. If counting raises after WON, the operation is finalized."""
+    """Count the completion of a key. If this raises after WON, the operation is finalized."""
     effect = WON
     won = False
     values_lock = operation._op_values_lock
@@ -166,7 +162,8 @@ def end_by_hand(
 ) -> bool:
     """End the operation whatever its need, with a value or an error; False if already ended.
 
-    `uncounted`: only if none of these keys has counted; none: what has counted is dropped.
+    `uncounted`: end only if none of these keys has counted. Without any, counted values are
+    dropped.
     """
     won = False
     values_lock = operation._op_values_lock
@@ -203,15 +200,15 @@ def _drops_values(operation: KeyedOperation, uncounted: tuple[Hashable, ...]) ->
 
 def _try_end(operation: KeyedOperation, outcome: Outcome, key: Hashable, value: object) -> bool:
     """Win the race, or return False. Locked, or in an atomic section."""
-    # Checked again: a key's __eq__ may have re-entered and ended the operation.
+    # A key's __eq__ may have re-entered and ended the operation.
     if operation._op_outcome is not None:
         return False
-    # Before the outcome: a thread that sees the operation ended finds its key and value.
+    # Before the outcome: threads that see the end find key and value.
     operation.by_key = key
     operation._op_value = value
     try:
         return try_set_outcome(operation, outcome)
-    except BaseException:  # an interrupt on entering: the operation is still pending
+    except BaseException:  # an interrupt: still pending
         operation.by_key = None
         operation._op_value = _NO_VALUE
         raise

@@ -1,15 +1,13 @@
 """DelayedOperation: completes exactly once, expires exactly once, or is cancelled; never two.
 
-Many threads act on an operation at once: some threads complete keys, the timer's executor
-lets the operation expire, and some cancel. The operation's lock guards a few plain fields. The lock
-is held for a few lines without a call, never while user code runs, and never together with another
-lock of the package. So nothing that a callback does, to the purgatory, to other operations, or to
-its own key, can deadlock. (Operations may share a lock: see `timingwheel.lowlevel.shared_lock`.)
+Many threads act on an operation at once. Its lock guards a few plain fields (see `OperationState`)
+for a few lines without a call, never while user code runs, and never together with another lock of
+the package: nothing that a callback does can deadlock. Operations may share a lock: see
+`timingwheel.lowlevel.shared_lock`. Compiled, those lines are an atomic section, without a lock, or
+with a cheap lock where there is no interpreter lock.
 
-`outcome_race` has the race for the outcome and what follows. Compiled, those few lines are an
-atomic section, which takes no lock, or without the interpreter lock a cheap lock. Work done for
-each operation is written as functions, in both modules: compiled, a method of a class that may be
-subclassed is looked up at each call.
+Frequent work is written as functions, here and in `outcome_race`: compiled, a method of a class
+that may be subclassed is looked up at each call.
 """
 
 from collections.abc import Hashable
@@ -49,8 +47,8 @@ class DelayedOperation(OperationState):
         """Complete it, condition or not. True for exactly one caller among all enders.
 
         `on_complete` has run when this returns, with two exceptions. If another thread runs the
-        operation's actions (or `try_complete` calls this), `on_complete` runs next in the busy
-        thread. Called a dozen callbacks deep, `on_complete` runs after these callbacks return.
+        operation's actions (or `try_complete` calls this), the busy thread runs `on_complete` next.
+        Called a dozen callbacks deep, `on_complete` runs after these callbacks return.
         """
         check_not_forked(self)
         return finish(self, COMPLETED)
@@ -81,16 +79,13 @@ class DelayedOperation(OperationState):
         return None
 
     def _tt_on_close(self) -> None:
-        """Cancel it: called by a timer that closes before the timeout."""
         finish(self, CANCELLED)
 
     def _tt_on_error(self, error: BaseException) -> None:  # noqa: ARG002
-        """Expire all the same: the timer has untied it, and calls `run` once."""
-        finish(self, EXPIRED)
+        finish(self, EXPIRED)  # the timer does not call `run` again
 
     def _op_complete_key(self, key: Hashable, value: object) -> bool:
-        """React to the completion of a watch key. True if this call completed the operation."""
-        del key, value  # a condition of the user's own is checked, whatever was completed
+        del key, value
         return request_check(self)
 
     def __repr__(self) -> str:
@@ -101,7 +96,7 @@ class DelayedOperation(OperationState):
 def attach(operation: OperationState, owner: OperationOwner) -> bool:
     """Make an operation belong to a purgatory. False if ended before.
 
-    ValueError if the operation was submitted before, ended or not.
+    ValueError if the operation was submitted before.
     """
     attached = False
     try:
@@ -129,9 +124,9 @@ def _attach(operation: OperationState, owner: OperationOwner) -> bool:
 
 
 def detach(operation: OperationState, for_ever: bool = False) -> bool:
-    """Make an operation belong to no purgatory again. False if ended; the owner stays.
+    """Make a pending operation belong to no purgatory again. False if ended; the owner stays.
 
-    `for_ever`: it ends, and no callback is told.
+    `for_ever`: end it as cancelled, without a callback.
     """
     if operation._op_lock is None:  # sections are atomic
         return _detach(operation, for_ever)
@@ -141,7 +136,7 @@ def detach(operation: OperationState, for_ever: bool = False) -> bool:
 
 def _detach(operation: OperationState, for_ever: bool) -> bool:
     if operation._op_outcome is not None:
-        # After an earlier attempt detached the operation: the reverse.
+        # Also True if an earlier attempt has detached the operation for ever.
         return operation._op_owner is None and operation._op_stage == UNFINISHED
     operation._op_owner = None
     if for_ever:

@@ -1,7 +1,7 @@
 """OperationState: the fields and hooks of a delayed operation; its owner; Outcome: how it ends.
 
-`DelayedOperation` is the class for users. Its base here lets `outcome_race` work on an operation
-without importing it. Any thread.
+A base of `DelayedOperation`, so that `outcome_race` works on an operation without importing it. Any
+thread.
 """
 
 import enum
@@ -35,33 +35,33 @@ class Outcome(enum.StrEnum):
     CANCELLED = "cancelled"
 
 
-# Bound once: a look into an enum costs half as much as all that is done for an operation.
+# Bound once: a look into an enum is half of the work for an operation.
 COMPLETED: Final = Outcome.COMPLETED
 FAILED: Final = Outcome.FAILED
 EXPIRED: Final = Outcome.EXPIRED
 CANCELLED: Final = Outcome.CANCELLED
-for outcome in Outcome:  # every operation refers to one
+for outcome in Outcome:
     keep_for_ever(outcome)
 
-# The stages of finishing, in order. Each is marked done in the same section that does it, so a
-# thread that continues after an interrupt neither skips nor repeats a stage.
+# Stages of finishing, in order, each marked in the section that does it: after an interrupt,
+# a thread neither skips nor repeats a stage.
 UNFINISHED: Final = 0
 COUNTED: Final = 1  # in the figures of the watch lists
 JOURNALED: Final = 2
-RELEASED: Final = 3  # off the wheel and the watch lists: callbacks may run
-ON_COMPLETE_CALLED: Final = 4  # expired: on_expiration is still to be called
+RELEASED: Final = 3  # off wheel and watch lists: callbacks may run
+ON_COMPLETE_CALLED: Final = 4  # expired: on_expiration is next
 CALLBACKS_DONE: Final = 5
 
 # What an event of a watch key does to an operation.
 UNAFFECTED: Final = 0
-PROGRESSED: Final = 1  # the key counts now; others are needed
-WON: Final = 2  # its outcome is set, and the caller calls `outcome_race.finalize`
+PROGRESSED: Final = 1  # more keys are needed
+WON: Final = 2  # the caller calls `outcome_race.finalize`
 ENDED: Final = 3
 
-# What a program may override; see `TimerTask`.
+# See `TimerTask`.
 _HOOKS: Final = ("run", "try_complete", "on_complete", "on_expiration", "on_cancel", "on_failure")
 
-# Bound once: compiled, that saves a look into the module's dict for each operation.
+# Bound once: compiled code looks up no module's dict.
 _shared_lock: Final = shared_lock
 _enter_section: Final = enter_section
 _leave_section: Final = leave_section
@@ -70,20 +70,18 @@ _leave_section: Final = leave_section
 class OperationOwner:
     """The part of the purgatory known to operations.
 
-    Operations do not refer to the purgatory itself: a purgatory that the program drops is freed,
-    even with pending operations. No method is called while a lock is held. `first`: the original of
-    a copy; see `PurgatoryParts.owner_of`.
+    Operations do not refer to the purgatory itself: a dropped purgatory is freed, even with pending
+    operations. No method is called while a lock is held. `first`: the original of a copy; see
+    `PurgatoryParts`.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.first: OperationOwner | None = None
         self._fork_number = i64(FORK_COUNTER.value)
-        # Whether pending operations are kept from the cycle collector; once True it stays so.
-        # True only where sections are atomic, and while a reaper runs: its thread refers to
-        # the timer, and the timer to the operations, so none of them is garbage. Without a reaper,
-        # timer and operations may be garbage together, and their cycles go through both. Halves a
-        # full collection: 37 instead of 73 ms with 300,000 pending operations.
+        # Whether pending operations are kept from the cycle collector: where sections are atomic,
+        # once a reaper runs. Its thread refers to the timer, and so to the operations: no operation
+        # is garbage. Halves a full collection: 37 instead of 73 ms with 300,000 operations.
         self.untracks: bool = False
 
     def enable_gc_untracking(self) -> None:
@@ -103,7 +101,7 @@ class OperationOwner:
             )
 
     def warn_if_not_driven(self) -> None:
-        """Warn, once, that nothing expires as long as no thread drives the purgatory's timer."""
+        """Warn, once, if no thread drives the purgatory's timer: nothing expires."""
         raise NotImplementedError
 
     def record_outcome(self, operation: "OperationState", outcome: Outcome) -> None:
@@ -118,7 +116,7 @@ class OperationOwner:
         raise NotImplementedError
 
     def extend(self, operation: "OperationState", timeout: float | timedelta) -> bool:
-        """Let the timeout of an operation count anew from now; see `Purgatory.extend`."""
+        """See `Purgatory.extend`."""
         raise NotImplementedError
 
 
@@ -126,7 +124,7 @@ class OperationOwner:
 class OperationState(TimerTask):
     """The fields of an operation, and the hooks that its subclasses define.
 
-    Names begin with `_op_`, so that they cannot clash with attributes of users' subclasses.
+    Names begin with `_op_`: they cannot clash with attributes of users' subclasses.
     """
 
     __slots__ = (
@@ -143,25 +141,23 @@ class OperationState(TimerTask):
 
     _tt_hooks: ClassVar[tuple[str, ...]] = _HOOKS
 
-    _op_sequence: object  # its place in watch lists of several; see `WatchLists.watch`
+    _op_sequence: object  # see `WatchShard.sequence_of`
 
     def __init__(self, timeout: float | timedelta) -> None:
         try:
             super().__init__(timeout)
         except (TypeError, ValueError) as error:
             raise timeout_error(error, timeout) from None
-        self._op_keys: tuple[Hashable, ...] = ()  # being watched; written by the watch lists
+        self._op_keys: tuple[Hashable, ...] = ()  # written by the watch lists
         self._op_owner: OperationOwner | None = None
-        self._op_has_condition = True  # whether try_complete may ever be satisfied
-        # Guards the next three fields where sections are not atomic. A leaf lock. Re-entrant: the
-        # collector, and so a finalizer that ends the same operation, may run at the call of the
-        # function under the lock, which has changed nothing by then.
+        self._op_has_condition = True
+        # Guards the next three fields where sections are not atomic. A leaf lock. Re-entrant: a
+        # finalizer that ends the operation may run under the lock, before any change.
         self._op_lock: Final[Any] = None if ATOMIC_SECTIONS else _shared_lock(self)
         self._op_outcome: Outcome | None = None
         self._op_busy = False  # a thread runs its actions
         self._op_recheck = False  # action: call try_complete
-        # Up to RELEASED written by the thread that set the outcome, from there on by the thread
-        # that runs the actions.
+        # Written by the thread that set the outcome; from RELEASED on by the busy thread.
         self._op_stage = UNFINISHED
 
     def try_complete(self) -> object:
@@ -183,7 +179,7 @@ class OperationState(TimerTask):
         return None
 
     def on_cancel(self) -> object:
-        """Called exactly once, when the operation was cancelled: nothing else will come."""
+        """Called exactly once, when the operation was cancelled; no other callback follows."""
         return None
 
     def on_failure(self) -> object:
@@ -191,7 +187,7 @@ class OperationState(TimerTask):
         return None
 
     def _op_complete_key(self, key: Hashable, value: object) -> bool:
-        """React to the completion of a watch key. True if this call completed the operation."""
+        """React to a completed watch key. True if this completed the operation."""
         raise NotImplementedError
 
     def _op_count_key(self, key: Hashable, value: object) -> int:
@@ -199,7 +195,7 @@ class OperationState(TimerTask):
         return ENDED if self._op_complete_key(key, value) else UNAFFECTED
 
     def _op_fail_key(self, key: Hashable, error: BaseException) -> bool:
-        """React to the failure of a watch key. True if this call ended the operation."""
+        """React to a failed watch key. True if this ended the operation."""
         del error  # only keyed operations take it
         return self._op_complete_key(key, None)
 
@@ -207,7 +203,7 @@ class OperationState(TimerTask):
         """Called after a callback that raised."""
 
     def _op_on_interrupted(self) -> None:
-        """Called after an interrupt that may have cut a callback short."""
+        """Called after an interrupt, perhaps in a callback."""
 
 
 # Compiled, it is shared or absent.
@@ -217,8 +213,8 @@ at_exit.register_many(OperationState, "_op_lock")
 def enter(operation: OperationState) -> None:
     """Begin a section of an operation, where compiled; interpreted code uses `with _op_lock`.
 
-    A section is a few lines that make no call into the interpreter and raise nothing. With the
-    interpreter lock such lines are atomic, and nothing is entered.
+    A section makes no call into the interpreter and raises nothing. With the interpreter lock such
+    lines are atomic, and nothing is entered.
     """
     if LOCKED_SECTIONS:
         _enter_section(operation._op_lock)
@@ -231,7 +227,7 @@ def leave(operation: OperationState) -> None:
 
 
 def exception_of(error: object, base: type[BaseException] = BaseException) -> Any:
-    """Return an exception; an exception class is instantiated. Raises TypeError for others."""
+    """Return an error, or a new one of a class. Raises TypeError for others."""
     made = error() if isinstance(error, type) and issubclass(error, base) else error
     if not isinstance(made, base):
         raise TypeError(f"error is {error!r}; expected an {base.__name__} or a class of them")
@@ -248,12 +244,12 @@ def timeout_error(error: Exception, timeout: object) -> Exception:
 
 
 def outcome_of(operation: OperationState) -> Outcome | None:
-    """Return how an operation has ended; None if it has not."""
+    """Return the outcome of an operation; None if pending."""
     return operation._op_outcome
 
 
 def tell_key(operation: OperationState, key: Hashable, value: object) -> bool:
-    """Tell one operation of a key's completion. True if this completed it."""
+    """Complete a key for one operation. True if this call completed the operation."""
     return operation._op_complete_key(key, value)
 
 
@@ -263,10 +259,10 @@ def first_of(owner: OperationOwner) -> OperationOwner:
 
 
 def prepare_operation(operation: OperationState, owner: OperationOwner, lock: Any) -> None:
-    """Set the fields of a keys-only operation, and attach it to its owner.
+    """Set the fields of a keys-only operation, and attach it to its owner; the delay is 0.
 
-    As the constructor and `operation.attach` do, without their checks: see `prepare_task`. The
-    delay is 0. `lock`: operations ended by the same thread may share a lock.
+    Does as the constructor and `operation.attach`, without their checks. `lock`: operations ended
+    by the same thread may share a lock.
     """
     prepare_task(operation, 0)
     operation._op_keys = ()

@@ -1,25 +1,22 @@
 """Outcome race: completion, expiry and cancellation race; one wins, and the callbacks follow.
 
-The thread that sets `_op_outcome` wins the race, once. The winner takes the operation off the wheel
-and the watch lists. *Actions* follow: call `try_complete` (again), then the callbacks. One thread
-at a time runs the actions of an operation. A thread that finds the operation busy leaves a flag and
-returns; the busy thread checks the flags before leaving. So a check that arrives while another runs
-is never lost, only a moment later; and the methods of a single operation never overlap.
+The thread that sets `_op_outcome` wins the race, once, and takes the operation off the wheel and
+the watch lists. *Actions* follow: call `try_complete` (again), then the callbacks. One thread at a
+time runs the actions of an operation. A thread that finds the operation busy leaves a flag and
+returns; the busy thread checks the flag before leaving. So no check is lost, and the methods of an
+operation never overlap.
 
 The callbacks: `on_complete` when completed; `on_complete`, then `on_expiration` when expired;
-`on_cancel` when cancelled; `on_failure` when failed. Each is called at most once, under no lock, by
-the thread running the actions. An exception is reported to the owner and stops nothing. A
-callback may complete operations, and their callbacks further ones. From `MAX_NESTED` callbacks on,
-further callbacks are deferred until the surrounding ones return: otherwise a long chain would end
-in a RecursionError.
+`on_cancel` when cancelled; `on_failure` when failed. Each is called at most once, under no lock. An
+exception is reported to the owner and stops nothing. From `MAX_NESTED` nested callbacks on, further
+callbacks are deferred until the surrounding ones return, or a long chain would end in a
+RecursionError.
 
-A KeyboardInterrupt may come at any call or loop. Each stage is marked together with doing it, and
-an interrupted thread does the remaining stages before it lets the interrupt go on: a finished
-operation always gets its callbacks. (A second interrupt meanwhile may prevent the callbacks.)
+A KeyboardInterrupt may come at any call or loop. An interrupted thread does the remaining stages
+before it lets the interrupt go on: a finished operation always gets its callbacks, unless a second
+interrupt comes meanwhile.
 
-For `DelayedOperation` and classes of this room that use its fields; any thread. `_op_lock` is held
-for a few lines without a call, and not at all where such lines are an atomic section; see
-`purgatory.core.operations.operation`.
+Any thread.
 """
 
 import logging
@@ -51,24 +48,24 @@ from timingwheel.lowlevel import (
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Bound once: compiled, that saves a look into the module's dict for each operation.
+# Bound once: compiled code looks up no module's dict.
 _gc_track: Final = gc_track
 _thread_dict: Final = thread_dict
 
-# How often a thread without memory tries to take a finished operation off its lists. It needs a few
-# bytes. (A key may raise MemoryError for ever.)
+# How often a thread without memory tries to take an operation off its lists. Limited: a key may
+# raise MemoryError for ever.
 MAX_ATTEMPTS: Final = 200
 
 # What `_next_action` returns.
 _NOTHING: Final = 0
-_BUSY: Final = 1  # nothing: another thread runs the actions
+_BUSY: Final = 1  # another thread runs the actions
 _CHECK_CONDITION: Final = 2
 _RUN_CALLBACK: Final = 3
 
 # What `_run_action` returns.
 _DONE: Final = 0
-_SATISFIED: Final = 1  # the condition was, and this completed the operation
-_DEFERRED: Final = 2  # the callback was; the operation is busy no more
+_SATISFIED: Final = 1  # try_complete completed the operation
+_DEFERRED: Final = 2  # the callback is deferred; the operation is busy no more
 
 MAX_NESTED: Final = 12
 
@@ -91,10 +88,8 @@ class CallbackDepth:
 class OutermostCallback:
     """Taken by one callback at a time, which then need not look up the depth of its thread.
 
-    Callbacks inside the outermost see it active, and are counted. So callbacks nest at most a level
-    deeper than `MAX_NESTED`. It saves 8 % of a pair of submission and completion (7,382 instead of
-    7,987 instructions, callgrind): the look into thread-local storage costs as much as the watch
-    lists.
+    Callbacks inside see it active, and are counted. Saves 8 % of a pair of submission and
+    completion (callgrind).
     """
 
     __slots__ = ("active",)
@@ -119,10 +114,9 @@ def callback_depth() -> CallbackDepth:
 
 
 def request_check(operation: OperationState) -> bool:
-    """Call `try_complete`, here or in the busy thread. True if this call completed it."""
+    """Call `try_complete`, here or in the busy thread. True if this completed it."""
     if not operation._op_has_condition:
         return False
-    # A busy thread checks the flag before leaving; this thread does so right away.
     _set_recheck(operation, True)
     return operation._op_outcome is None and run_actions(operation)
 
@@ -130,8 +124,8 @@ def request_check(operation: OperationState) -> bool:
 def _set_recheck(operation: OperationState, wanted: bool) -> None:
     """Ask for a check, or note its beginning.
 
-    Locked where sections are: else the processor could do the write late. One that clears the flag
-    would then wipe out a request whose cause the check, begun before, has not seen.
+    Locked where sections are: else the processor could clear the flag late, and wipe out a request
+    whose cause the check has not seen.
     """
     if LOCKED_SECTIONS:
         enter(operation)
@@ -155,7 +149,7 @@ def finish(operation: OperationState, outcome: Outcome) -> bool:
         if won:
             finalize(operation, outcome)
     except BaseException:
-        # Here and not in a function, to call which may take memory, too.
+        # Inline: to call a function may take memory, too.
         attempts = 0
         while won and attempts < MAX_ATTEMPTS:
             attempts += 1
@@ -172,7 +166,7 @@ def try_set_outcome(operation: OperationState, outcome: Outcome) -> bool:
     """Win the race, or return False. Locked, or in an atomic section.
 
     The caller calls `finalize` if it won, also after an interrupt: CPython lets none in when a
-    Python function returns, so the winner knows that it won.
+    Python function returns.
     """
     if operation._op_outcome is not None:
         return False
@@ -183,9 +177,8 @@ def try_set_outcome(operation: OperationState, outcome: Outcome) -> bool:
 def finalize(operation: OperationState, outcome: Outcome) -> None:
     """Take the operation off wheel and watch lists, and run its callbacks. Only by the winner.
 
-    Idempotent: after an interrupt, a second call does the rest. No other thread would finish the
-    operation: whatever hinders the release, callbacks run and the future ends. Then the error is
-    raised.
+    Idempotent: after an interrupt, a second call does the rest. Callbacks run even if the release
+    fails; then the error is raised.
     """
     attempts = 0
     failure: Exception | None = None
@@ -211,7 +204,6 @@ def end_alone(operation: OperationState, outcome: Outcome) -> bool:
 
 
 def _release(operation: OperationState, outcome: Outcome) -> None:
-    """Take the operation off wheel and watch lists, and record its outcome. Only by the winner."""
     owner = operation._op_owner
     if owner is not None and owner.untracks:
         _gc_track(operation)
@@ -241,7 +233,7 @@ def run_actions(operation: OperationState) -> bool:
                 return completed
             # CPython 3.14 catches no interrupt at the end of a loop that ends in a condition.
             completed = completed or result == _SATISFIED
-    except BaseException:  # an interrupt: the remaining actions are run before it goes on
+    except BaseException:  # an interrupt
         if action >= _CHECK_CONDITION:
             operation._op_on_interrupted()
             _clear_busy(operation)
@@ -274,7 +266,7 @@ def _clear_busy(operation: OperationState) -> None:
         operation._op_busy = False
     else:
         while not _try_clear_busy(operation):
-            pass  # to enter a lock takes a few bytes, which other threads give back
+            pass  # a lock takes a few bytes
 
 
 def _try_clear_busy(operation: OperationState) -> bool:
@@ -287,10 +279,10 @@ def _try_clear_busy(operation: OperationState) -> bool:
 
 
 def _check_condition(operation: OperationState) -> bool:
-    _set_recheck(operation, False)  # before the call: a request that comes meanwhile checks again
+    _set_recheck(operation, False)  # before the call: a later request checks again
     try:
         satisfied = _truth(operation.try_complete())
-    except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
+    except Exception as error:  # noqa: BLE001  # user code
         report(operation, error)
         return False
     if not satisfied:
@@ -299,7 +291,6 @@ def _check_condition(operation: OperationState) -> bool:
 
 
 def _truth(value: object) -> bool:
-    """Return whether a condition is satisfied; TypeError for a coroutine, which is always true."""
     if type(value) is bool:
         return value
     if isinstance(value, (CoroutineType, GeneratorType, AsyncGeneratorType)):
@@ -310,7 +301,6 @@ def _truth(value: object) -> bool:
 
 
 def _run_callback(operation: OperationState) -> bool:
-    """Call the next callback; False if it was deferred."""
     result = run_next_callback(operation)
     if result == DEFERRED:
         _clear_busy(operation)
@@ -333,7 +323,7 @@ def run_next_callback(operation: OperationState) -> int:
         nesting.depth += 1
     try:
         _call_next(operation)
-    except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
+    except Exception as error:  # noqa: BLE001  # user code
         operation._op_on_raised(error)
         report(operation, error)
     finally:
@@ -347,7 +337,7 @@ def run_next_callback(operation: OperationState) -> int:
 
 
 def _call_next(operation: OperationState) -> None:
-    """Each callback is marked just before it is called, without a call in between."""
+    """Mark each callback just before calling it, without a call in between."""
     outcome = operation._op_outcome
     if outcome is EXPIRED and operation._op_stage != ON_COMPLETE_CALLED:
         operation._op_stage = ON_COMPLETE_CALLED
@@ -374,7 +364,7 @@ def report(operation: OperationState, error: Exception) -> None:
 
 
 def run_deferred_callbacks() -> None:
-    """Run the deferred actions of this thread, once all callbacks around it have returned."""
+    """Run the deferred actions of this thread, once all callbacks have returned."""
     nesting = callback_depth()
     deferred = nesting.deferred
     if nesting.depth or not deferred:
@@ -386,5 +376,5 @@ def run_deferred_callbacks() -> None:
             deferred.popleft()
     finally:
         nesting.depth = 0
-        if deferred:  # an interrupt: the rest are still to be run
+        if deferred:  # an interrupt
             run_deferred_callbacks()

@@ -1,17 +1,16 @@
-"""Changes: what one commit of the store writes."""
+"""Changes: what one commit of the store writes. One thread at a time."""
 
 from typing import Any, Final
 
 from purgatory.service.store.rows import OperationBatch, QueuedJob, RememberedRow, StoredOutcome
 
-# Values of a row of outcomes.
 _OUTCOME_VALUES: Final = len(StoredOutcome._fields)
 
 
 class RememberedChanges:
-    """What a commit writes of remembered ids: new rows, deleted ones by hash and place, shards.
+    """What a commit writes of remembered ids.
 
-    `count` and `last_place` are those after the commit.
+    `deleted`: hash and place. `count` and `last_place` are those after the commit.
     """
 
     def __init__(self) -> None:
@@ -37,7 +36,7 @@ class Changes:
         self.held: list[Any] = []
         self.jobs: list[Any] = []
         self.attempts: list[Any] = []  # of jobs that have failed
-        self.trim_attempts: list[int] = []  # seqs of jobs of which only the last are kept
+        self.trim_attempts: list[int] = []  # seqs of jobs: only the last attempts stay
         self.repeats: list[Any] = []
         self.named_leases: list[Any] = []
         self.limits: list[Any] = []  # of kinds
@@ -47,7 +46,7 @@ class Changes:
         self.queued_events: list[Any] = []  # for the journal
         self.queued_extensions: list[Any] = []
         self.queued_jobs: list[QueuedJob] = []
-        self.delete_operations: list[int] = []  # numbers
+        self.delete_operations: list[int] = []
         self.delete_outcomes: list[int] = []  # seqs of `delete_operations`
         self.delete_held: list[str] = []  # keys
         self.delete_repeats: list[tuple[str, str]] = []  # client and name
@@ -55,7 +54,7 @@ class Changes:
         self.delete_limits: list[str] = []  # kinds
         self.delete_replies: list[tuple[str, int]] = []  # session and seq
         self.remembered: RememberedChanges | None = None
-        #: Up to these numbers events, extensions and jobs are deleted, since the journal has them.
+        #: The journal has the events, extensions and jobs up to these numbers.
         self.delete_queued: tuple[int, int, int] | None = None
 
     def __bool__(self) -> bool:
@@ -64,12 +63,10 @@ class Changes:
     @property
     def has_others(self) -> bool:
         """Whether there are rows besides operations, counted keys, and outcomes."""
-        return self.delete_queued is not None or self.remembered is not None or self._has_other_rows
-
-    @property
-    def _has_other_rows(self) -> bool:
         return bool(
-            self.deadlines
+            self.delete_queued is not None
+            or self.remembered is not None
+            or self.deadlines
             or self.held
             or self.jobs
             or self.attempts

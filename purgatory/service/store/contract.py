@@ -1,18 +1,17 @@
 """Store: what the server needs of a store, and what each method promises.
 
 The server knows this contract alone. `SqliteStore` keeps it in a file of the machine,
-`PostgresStore` in a database that several servers share. One thread at a time uses a store: the one
-that starts a server, then the store thread, or the network thread while it has the store. Only
-`lost`, `is_closing`, `stop`, `trouble` and `stored_bytes` are for any thread.
+`PostgresStore` in a database that several servers share. One thread at a time uses a store: the
+starting thread of a server, then the store thread, or the network thread while it has the store.
+Only `lost`, `is_closing`, `stop`, `trouble` and `stored_bytes` are for any thread.
 
 **Errors.** Each writing method keeps everything or nothing, and says which:
 
 * It returns: all is durable, and where the store has a synchronous standby, there as well.
 * `StoreError`, not `fatal`: nothing was kept. The error may pass, so the server goes on.
-* `StoreError`, `fatal`: the effect is unknown. The server answers nothing more, and ends; the next
-  one reads what is there.
-* `StoreFenced`: nothing was kept, since another server has taken the store over. The server
-  answers nothing more, and stands by.
+* `StoreError`, `fatal`: the effect is unknown. The server ends without further answers.
+* `StoreFenced`: nothing was kept, since another server has taken the store over. The server answers
+  nothing more, and stands by.
 
 Numbers come from the server, never from the store. They increase and are never given twice.
 """
@@ -54,25 +53,24 @@ __all__ = [
 
 #: Key of the metadata that identifies the database.
 DATABASE_ID: Final = "source"
-#: Key of the metadata for what the active server has of keys, as a text.
+#: Key of the metadata for the active server's keys, as a text.
 SERVER_KEYS: Final = "server_keys"
-#: Key of the metadata of a store to which another is being copied; 0: that is over.
+#: Key of the metadata while another store is being copied to this one; 0: copied.
 UNFINISHED_COPY: Final = "unfinished_copy"
-#: Keys of the metadata of `RememberedRows`: how many there are, the last place, and by how much
-#: times were moved.
+#: Keys of the metadata of `RememberedRows`; SHIFT: by how much times were moved.
 COUNT: Final = "remembered_count"
 LAST_PLACE: Final = "remembered_place"
 SHIFT: Final = "remembered_shift"
-#: The error for values that cannot have been written, with the remedy.
+#: The error for values that no server has written.
 DAMAGE: Final = "the database is damaged, restore a backup"
 
 
 class RememberedRows(ABC):
-    """The rows of what has ended and is remembered, by place. Methods raise StoreError."""
+    """The rows of ended, remembered operations and jobs, by place. Raise StoreError."""
 
     @abstractmethod
     def read(self, places: Sequence[int]) -> list[RememberedRow]:
-        """Return the rows of some places that exist, the latest first."""
+        """Return the existing rows of some places, the latest first."""
 
     @abstractmethod
     def due(self, now_ms: int, limit: int) -> list[tuple[int, int]]:
@@ -94,13 +92,12 @@ class RememberedRows(ABC):
 class Store(ABC):
     """An open store. See the module for threads and errors; reads raise StoreError as well."""
 
-    #: Raised by each commit once it is set, by any thread: what is written would be lost.
+    #: Once set, by any thread, each commit raises it: writes would be lost.
     lost: StoreError | None
     #: Set before the store closes its files.
     is_closing: bool
-    #: The rows of what has ended and is remembered.
     remembered: RememberedRows
-    #: Service time minus the time since boot, if the store has the clock; None: the machine has it.
+    #: Service time minus the time since boot; None: the machine has the clock.
     clock_offset_ns: int | None = None
 
     # Writing.
@@ -117,7 +114,7 @@ class Store(ABC):
     def check_room(self, size: int) -> None:
         """Write `size` bytes and delete them, in commits of their own.
 
-        So a full disk is found out that has room for something smaller.
+        This finds a full disk that has room for something smaller.
         """
 
     @abstractmethod
@@ -139,11 +136,11 @@ class Store(ABC):
 
     @abstractmethod
     def oldest_submission_ms(self) -> int | None:
-        """Return a time before which no stored operation was submitted; None if none exists."""
+        """Return a time before all stored submissions; None if none exists."""
 
     @abstractmethod
     def submissions(self, after: int = 0) -> Iterator[StoredOperation]:
-        """Yield all operations with numbers above `after`, in order, with their first deadlines."""
+        """Yield operations numbered above `after`, in order, with their first deadlines."""
 
     @abstractmethod
     def operations(self) -> Iterator[StoredOperation]:
@@ -151,22 +148,19 @@ class Store(ABC):
 
     @abstractmethod
     def outcomes_without_results(self, after: int = 0) -> Iterator[StoredOutcome]:
-        """Yield all outcomes numbered above `after`, in order.
-
-        Without their keys and results, which may be large.
-        """
+        """Yield outcomes above `after`, in order, without keys and results."""
 
     @abstractmethod
     def outcomes(self) -> Iterator[StoredOutcome]:
-        """Yield all outcomes as they were written, in order: a result may refer to a spread."""
+        """Yield all outcomes as written, in order: a result may refer to a spread."""
 
     @abstractmethod
     def progress(self) -> Iterator[tuple[int, str, bytes]]:
-        """Yield number, key and value of the keys completed of pending operations."""
+        """Yield number, key and value of completed keys of pending operations."""
 
     @abstractmethod
     def sizes(self, table: Literal["progress", "held", "replies"]) -> Iterator[tuple[str, int]]:
-        """Yield the key, or the session, and the bytes of each value that a table has."""
+        """Yield key or session, and bytes, of each value in a table."""
 
     @abstractmethod
     def held_events(self) -> list[tuple[str, StoredEvent]]:
@@ -182,7 +176,7 @@ class Store(ABC):
 
     @abstractmethod
     def repeats(self) -> list[StoredRepeat]:
-        """Return all repeats, in order of clients and names."""
+        """Return all repeats, by client and name."""
 
     @abstractmethod
     def limits(self) -> list[StoredLimit]:
@@ -190,28 +184,28 @@ class Store(ABC):
 
     @abstractmethod
     def named_leases(self) -> list[tuple[str, str, int, int]]:
-        """Return name, holder and token of each named lease, and until when it lasts."""
+        """Return name, holder, token and end of each named lease."""
 
     @abstractmethod
     def replies(self) -> list[tuple[str, int, int, bytes]]:
-        """Return session, number, time and frame of all replies, those of a session in order."""
+        """Return session, number, time and frame of replies, in order of each session."""
 
     # Answers.
 
     @abstractmethod
     def outcomes_by_seqs(self, seqs: Sequence[int]) -> list[tuple[StoredOutcome, StoredOperation]]:
-        """Return outcomes with their operations, in order of `seq`; at most 500 at a time."""
+        """Return outcomes with operations, in order of `seq`; at most 500 at a time."""
 
     @abstractmethod
     def some_operations(self, after: int, batches: int) -> list[StoredOperation]:
-        """Return operations of the next so many batches with numbers above `after`, in order.
+        """Return the next `batches` of operations above `after`, in order.
 
         Deleted rows may be among them. None: the last page.
         """
 
     @abstractmethod
     def some_operations_before(self, number: int, batches: int) -> list[StoredOperation]:
-        """Return operations of so many batches with numbers below `number`, the newest first."""
+        """Return `batches` of operations below `number`, newest first; see `some_operations`."""
 
     @abstractmethod
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
@@ -219,52 +213,49 @@ class Store(ABC):
 
     @abstractmethod
     def dead_jobs(self, seqs: Sequence[int]) -> dict[int, tuple[int, str]]:
-        """Return of jobs, by `seq`, when they were given up, and why; at most 500 at a time."""
+        """Return when jobs were given up, and why, by `seq`; at most 500 at a time."""
 
     @abstractmethod
     def results(self, seqs: Sequence[int]) -> dict[int, bytes]:
-        """Return the results of done jobs, by `seq`, where there are any."""
+        """Return the results of done jobs, by `seq`."""
 
     @abstractmethod
     def job_rows(self, seqs: Sequence[int]) -> dict[int, tuple[int, int, int, str]]:
-        """Return of due jobs, by `seq`: state, attempts, `at_ms` and error."""
+        """Return state, attempts, `at_ms` and error of due jobs, by `seq`."""
 
     @abstractmethod
     def attempts(self, seqs: Sequence[int]) -> dict[int, list[StoredAttempt]]:
-        """Return the kept attempts of jobs, by `seq`, where there are any; the last one last."""
+        """Return the kept attempts of jobs, by `seq`, the last one last."""
 
     # The journal's queue.
 
     @abstractmethod
     def queued_events(self, after: int) -> list[tuple[int, str, int, int, int]]:
-        """Return the journal's rows of events with numbers above `after`, in order."""
+        """Return the journal's events above `after`, in order."""
 
     @abstractmethod
     def last_event_ms(self, after: int) -> int | None:
-        """Return the time of the last event that is to be journaled; None if none exists.
-
-        Only those with numbers above `after` count.
-        """
+        """Return the time of the last event above `after`; None if none exists."""
 
     @abstractmethod
     def queued_extensions(self, after: int) -> list[tuple[int, str, int, int]]:
-        """Return the journal's rows of extensions with numbers above `after`, in order."""
+        """Return the journal's extensions above `after`, in order."""
 
     @abstractmethod
     def queued_jobs(self, after: int) -> list[QueuedJob]:
-        """Return the ends of jobs for the journal with numbers above `after`, in order."""
+        """Return the journal's ends of jobs above `after`, in order."""
 
     @abstractmethod
     def deleted_queued(self) -> QueueNumbers:
-        """Return up to which numbers the journal's events, extensions and jobs were deleted."""
+        """Return the last deleted numbers of the journal's events, extensions and jobs."""
 
     # The life of the store.
 
     @abstractmethod
     def trouble(self) -> str:
-        """Say why what is written from now on would be lost; empty: it would not. Any one thread.
+        """Say why later writes would be lost; empty: they would not. Any one thread.
 
-        The watchdog asks; the first call notes what is there.
+        The watchdog asks; the first call notes the present state.
         """
 
     def waits_for(self) -> str:
@@ -273,7 +264,7 @@ class Store(ABC):
 
     @abstractmethod
     def stored_bytes(self) -> int:
-        """Return the bytes that the database takes, as far as known. Any thread; never waits."""
+        """Return the bytes of the database, as far as known. Any thread; never waits."""
 
     @abstractmethod
     def stop(self) -> None:

@@ -21,10 +21,10 @@ OTHERS: Final = 0o077
 
 
 def make_private_directory(directory: Path, own: Collection[str]) -> None:
-    """Make a directory with its parents; or make a readable one private.
+    """Make a directory with its parents; or make a readable one private. Raises StoreError.
 
     An existing directory is changed only if this user owns it, and it is empty or has one of the
-    files `own`: so directories used for other purposes stay open. Raises StoreError.
+    files `own`: other directories stay open.
     """
     try:
         directory.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
@@ -49,8 +49,8 @@ def _may_shut(directory: Path, own: Collection[str]) -> bool:
     return not names or not names.isdisjoint(own)
 
 
-#: Each data directory has some of the files.
 LOCK_FILE: Final = "lock"
+#: Each data directory has some of these.
 OWN_FILES = (LOCK_FILE, "purgatory.db", "journal", "keys")
 
 
@@ -58,8 +58,8 @@ OWN_FILES = (LOCK_FILE, "purgatory.db", "journal", "keys")
 def data_directory_lock(directory: Path) -> Iterator[None]:
     """Hold the lock of a data directory, which is made if needed.
 
-    Raises ServerError if another server holds it, StoreError if the directory cannot be written,
-    or lets others in and is not the server's own.
+    Raises ServerError if another server holds it, StoreError if the directory cannot be written, or
+    lets others in and is not the server's own.
     """
     make_private_directory(directory, OWN_FILES)
     try:

@@ -1,31 +1,29 @@
 """The lease of a store that several servers share: its row, and its holder's view.
 
-The row says which server is active. `holder` is an id that a server makes for one takeover and uses
-never again: while the row has that id, no other server has taken over since. The epoch grows with
-each takeover, and each commit asks whether it is still the same. A `LeaseRow` is used by one thread
-at a time; the records are immutable.
+The row says which server is active. A server makes a `holder` id for one takeover: while the row
+has that id, no other server has taken over since. The epoch grows with each takeover, and each
+commit checks the epoch. A `LeaseRow` is used by one thread at a time; the records are immutable.
 """
 
 from typing import NamedTuple, Protocol
 
 from purgatory.errors import StoreError
 
-#: In the place of seconds: there was no commit yet.
+#: Of `last_commit_s`.
 NEVER_COMMITTED = -1.0
 
 
 class LeaseLocked(StoreError):
-    """Raised when the lease could not be raised: another session has locked its row."""
+    """Raised when another session has locked the row of the lease."""
 
 
 class SeenLease(NamedTuple):
     """The row of a lease at a look.
 
-    `clock_ms`: the service time at that moment. The database adds to the written time what has
-    passed since by its clock. `drift_ms`: `clock_ms` minus the clock of the database.
-    `last_commit_s`: seconds since the last commit, or NEVER_COMMITTED. `handover`: an operator has
-    asked the holder to hand over. `replicated`: whether commits wait for a synchronous standby of
-    the database.
+    `clock_ms`: the service time then: the written time, plus what has passed since by the
+    database's clock. `drift_ms`: `clock_ms` minus the clock of the database. `last_commit_s`:
+    seconds since the last commit, or NEVER_COMMITTED. `handover`: an operator has asked the holder
+    to hand over. `replicated`: commits wait for a synchronous standby of the database.
     """
 
     epoch: int
@@ -45,10 +43,10 @@ class SeenLease(NamedTuple):
 
 
 class ClockReading(NamedTuple):
-    """The service time when it was read, and what the database's clock showed then at the latest.
+    """A reading of the service time, and the database's clock then at the latest.
 
-    Both go to the row: so it has the right time, however late it is written. `database_ms` is None
-    if the clock of the database is not known: then the time of the write counts.
+    With both, the row has the right time however late it is written. `database_ms` None: the time
+    of the write counts.
     """
 
     clock_ms: int
@@ -56,7 +54,7 @@ class ClockReading(NamedTuple):
 
 
 class SeenStandby(NamedTuple):
-    """A standby that has registered. `seen_s`: seconds since, by the database's clock."""
+    """A registered standby. `seen_s`: seconds since, by the database's clock."""
 
     holder: str
     address: str
@@ -66,8 +64,8 @@ class SeenStandby(NamedTuple):
 class LeaseRow(Protocol):
     """The row of a lease, by a separate connection, for a server that may become the holder.
 
-    The first call connects, and so does a call after one that failed. Each call returns, or raises
-    a StoreError that is not fatal, within a bounded time, also if the database hangs.
+    The first call connects, and so does a call after a failure. Each call returns, or raises a
+    StoreError that is not fatal, within a bounded time, also if the database hangs.
     """
 
     def set_up(self) -> None:
@@ -77,13 +75,13 @@ class LeaseRow(Protocol):
         """Read the row; `register`: also note this server among the standbys."""
 
     def raise_epoch(self, seen: SeenLease) -> SeenLease | None:
-        """Take over: a higher epoch and this holder, if the row is still as it was seen.
+        """Take over: raise the epoch and become the holder, if the row is still as seen.
 
-        None: it is not. Raises LeaseLocked if another session has locked the row.
+        None: the row has changed. Raises LeaseLocked if another session has locked the row.
         """
 
     def end_sessions_of(self, seen: SeenLease) -> int:
-        """End the sessions of the holder and of all epochs up to the given one; return how many."""
+        """End the sessions of a holder and of all epochs up to its own; return how many."""
 
     def beat(self, reading: ClockReading) -> SeenLease | None:
         """Note that the holder lives, and the service time; None: another is the holder."""
@@ -123,13 +121,13 @@ class HeldLease(Protocol):
         """Return nanoseconds since boot."""
 
     def read_clock(self) -> ClockReading:
-        """Read the service time. To be read before what is to write it is sent."""
+        """Read the service time, before sending the write that has it."""
 
     def raised(self, epoch: int) -> None:
         """Note that the holder raised its own epoch, since a commit was in doubt."""
 
     def renewed(self, sent_ns: int) -> None:
-        """Note that the database has written for the holder what was sent at `sent_ns`."""
+        """Note that the database has written what the holder sent at `sent_ns`."""
 
     def lose(self, why: str) -> None:
         """Note that another server has taken over."""

@@ -30,7 +30,7 @@ def open_postgres(
 def open_lease_row(
     url: str, partition: str, holder: str, address: str, *, timeout_s: float = 2.0
 ) -> LeaseRow:
-    """Make what reads and writes the lease in a PostgreSQL database. Raises StoreError."""
+    """Make the reader and writer of a lease in PostgreSQL. Raises StoreError."""
     _check_driver()
     from purgatory.service.store.postgres.lease_row import PostgresLeaseRow  # noqa: PLC0415
 

@@ -1,8 +1,7 @@
 """PackedBatch: operations as both stores write them, a batch in each row.
 
-An operation does not change once it is written, and operations that a client submitted together
-are mostly deleted together. So a store writes them as they came, a batch a row, which costs a tenth
-of a row for each. Immutable values; any thread.
+Operations never change, and operations submitted together are mostly deleted together. A batch a
+row costs a tenth of a row for each operation. Immutable values; any thread.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -14,8 +13,7 @@ from msgspec.structs import astuple
 
 from purgatory.service.store.rows import OperationBatch, Options, StoredOperation
 
-# What MessagePack has for None.
-_NO_PAYLOAD: Final = b"\xc0"
+_NO_PAYLOAD: Final = b"\xc0"  # MessagePack's None
 
 
 class PackedOperation(msgspec.Struct, array_like=True, gc=False):
@@ -32,7 +30,7 @@ class PackedOperation(msgspec.Struct, array_like=True, gc=False):
 
 
 class PackedBatch(NamedTuple):
-    """A row: `numbers` is None, or a MessagePack array of those that are left of first to last."""
+    """A row; `numbers`: None, or a MessagePack array of those left of first to last."""
 
     first: int
     last: int
@@ -51,7 +49,7 @@ class PackedBatch(NamedTuple):
         return cls(first, first + count - 1, count, client, submitted_ms, None, packed)
 
     def all_numbers(self) -> Sequence[int]:
-        """Return the numbers of the operations in the row, ascending."""
+        """Return the numbers of the operations, ascending."""
         return (
             range(self.first, self.last + 1) if self.numbers is None else _decode_ints(self.numbers)
         )
@@ -65,9 +63,9 @@ class PackedBatch(NamedTuple):
         return zip(self.all_numbers(), self.raws(), strict=True)
 
     def all(self, after: int = 0, deleted: Collection[int] = ()) -> list[StoredOperation]:
-        """Return the operations of the row with numbers above `after`, but for `deleted`.
+        """Return the operations with numbers above `after`, but for `deleted`.
 
-        The whole row is decoded at once, which takes half as long as one after the other.
+        The whole row is decoded at once, which takes half as long as one by one.
         """
         numbers, client, submitted_ms = self.all_numbers(), self.client, self.submitted_ms
         found = [
@@ -79,11 +77,11 @@ class PackedBatch(NamedTuple):
         return found
 
     def all_before(self, number: int) -> list[StoredOperation]:
-        """Return the operations of the row with numbers below `number`, the last first."""
+        """Return the operations with numbers below `number`, the last first."""
         return [one for one in reversed(self.all()) if one.number < number]
 
     def some(self, numbers: Sequence[int]) -> Iterator[StoredOperation]:
-        """Yield the operations of the row among `numbers`."""
+        """Yield the operations among `numbers`."""
         raws = dict(self.items())
         for number in numbers:
             if number in raws:
@@ -114,7 +112,7 @@ class PackedBatch(NamedTuple):
 def stored_operation(
     number: int, client: str, submitted_ms: int, packed: PackedOperation
 ) -> StoredOperation:
-    """Return an operation of a row that was submitted by `client`, its first at `submitted_ms`."""
+    """Return an operation of a row; `submitted_ms`: of the row's first."""
     keys, payload = packed.keys, bytes(packed.payload)
     submitted_ms += packed.submitted_offset_ms
     return StoredOperation(
@@ -131,7 +129,6 @@ def stored_operation(
     )
 
 
-#: The names of the columns, in the order of the fields.
 COLUMNS: Final = ", ".join(PackedBatch._fields)
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode_list: Final = msgspec.msgpack.Decoder(list[Raw]).decode

@@ -1,15 +1,16 @@
-"""The rows of the store, each defined once: statements have the names and the order of fields.
+"""The rows of the store, each defined once: fields name the columns, in order.
 
 Immutable values; any thread.
 """
 
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
 from msgspec import Raw, Struct, msgpack
 
-#: The units of an event that counts for any number of operations.
+#: Units of an event for any number of operations.
 UNLIMITED: Final = -1
 #: Values of a queued event and of a queued extension: a number, then the columns of a trace.
 QUEUED_EVENT: Final = 5
@@ -17,7 +18,7 @@ QUEUED_EXTENSION: Final = 4
 
 
 class Options(Struct, array_like=True, gc=False, frozen=True):
-    """What was said of an operation besides: see `protocol.SubmissionOptions`.
+    """Rarely used settings of an operation; see `protocol.SubmissionOptions`.
 
     `unique_ms`: for how long the id is remembered after the end. The rest is of jobs; tags are
     distinct.
@@ -34,7 +35,7 @@ MAX_BATCH: Final = 128
 
 
 class OperationBatch(NamedTuple):
-    """Operations to be written, numbered from `first` on, of one client and one moment.
+    """Operations to be written, numbered from `first` on, of one client and moment.
 
     `operations`: values that MessagePack encodes as [op_id, keys, timeout_ms, need, kind, payload];
     with [..., 0, options] if there are options.
@@ -47,7 +48,7 @@ class OperationBatch(NamedTuple):
 
 
 class StoredOperation(NamedTuple):
-    """An operation as it was written; times are Unix milliseconds, `payload` MessagePack."""
+    """An operation as written; times are Unix milliseconds, `payload` MessagePack."""
 
     number: int
     client: str
@@ -64,8 +65,8 @@ class StoredOperation(NamedTuple):
 def with_deadlines(
     operations: list[StoredOperation], extended: dict[int, int]
 ) -> list[StoredOperation]:
-    """Return operations with the deadlines in force: `extended` has the moved ones by number."""
-    if not extended:  # mostly
+    """Return operations with their deadlines in force; `extended`: the moved ones."""
+    if not extended:
         return operations
     return [
         one._replace(deadline_ms=extended[one.number]) if one.number in extended else one
@@ -74,7 +75,7 @@ def with_deadlines(
 
 
 class StoredOutcome(NamedTuple):
-    """A row of the table of outcomes; `by_key` and `result` may be null."""
+    """A row of outcomes; `by_key` and `result` may be null."""
 
     seq: int
     number: int
@@ -88,8 +89,8 @@ class StoredOutcome(NamedTuple):
 class StoredEvent(NamedTuple):
     """An event held from `at_ms` to `until_ms`, both included, Unix milliseconds.
 
-    `number` grows in the order in which events came. `units`: for how many more operations it
-    counts, or UNLIMITED. `value` is MessagePack.
+    `number` grows in order of arrival. `units`: for how many more operations it counts, or
+    UNLIMITED. `value` is MessagePack.
     """
 
     number: int
@@ -102,9 +103,9 @@ class StoredEvent(NamedTuple):
 class StoredSpread(NamedTuple):
     """An event that ends many operations, and their result; `at_ms` is Unix milliseconds.
 
-    It is for the operations numbered up to `last`, and their outcomes from `first_seq` to
-    `last_seq` refer to it; 0: some have not ended. So many have `ended`. The rest is of the
-    request: `place` of the event in it, and the `counts` of its answer, MessagePack.
+    It is for the operations numbered up to `last`; their outcomes from `first_seq` to `last_seq`
+    refer to it; 0: some have not ended. `ended`: how many have. The rest is of the request: `place`
+    of the event in it, and the `counts` of its answer, MessagePack.
     """
 
     number: int
@@ -123,9 +124,9 @@ class StoredSpread(NamedTuple):
 
 
 class StoredRepeat(NamedTuple):
-    """A repeat of a client; `next_ms` is Unix milliseconds, 0: there is no time any more.
+    """A repeat of a client; `next_ms` is Unix milliseconds, 0: none is left.
 
-    `every_ms` is 0 if the times are of the calendar. `settings`: a `Repeat`, MessagePack.
+    `every_ms` is 0 for times of the calendar. `settings`: a `Repeat`, MessagePack.
     """
 
     client: str
@@ -139,7 +140,7 @@ class StoredRepeat(NamedTuple):
 
 
 class RememberedRow(NamedTuple):
-    """A row of the table; `until_ms` is Unix milliseconds, `seq` 0 for a job."""
+    """A remembered id; `until_ms` is Unix milliseconds, `seq` 0 for a job."""
 
     place: int
     until_ms: int
@@ -149,7 +150,7 @@ class RememberedRow(NamedTuple):
 
 
 class JobState(IntEnum):
-    """What has become of a job."""
+    """The state of a job."""
 
     WAITING = 0  # for its next attempt
     DONE = 1
@@ -162,7 +163,7 @@ class JobState(IntEnum):
 class StoredJob(NamedTuple):
     """A job; `seq` is the sequence number of its outcome, `attempts` counts ended attempts.
 
-    `at_ms`, Unix milliseconds: the next attempt is not before that; or when it was done or died.
+    `at_ms`, Unix milliseconds: the earliest next attempt; or when it was done or died.
     """
 
     seq: int
@@ -171,16 +172,15 @@ class StoredJob(NamedTuple):
     at_ms: int
 
 
-#: How many attempts of a job are kept: the last ones.
-KEPT_ATTEMPTS: Final = 20
+KEPT_ATTEMPTS: Final = 20  # of a job: the last ones
 
 
 class StoredAttempt(NamedTuple):
     """An attempt of a job that has failed, now or before; moments are Unix milliseconds.
 
-    `seq` is that of `StoredJob`. `number` counts the job's attempts, from 1 again after a retry of
-    a dead job. `place`, the key beside `seq`, is the token of the attempt's lease, which grows with
-    each lease. `error` is empty if the attempt has succeeded.
+    `number` counts the job's attempts, from 1 again after a retry of a dead job. `place`, the key
+    beside `seq`, is the token of the attempt's lease, which grows with each lease. `error` is empty
+    if the attempt has succeeded.
     """
 
     seq: int
@@ -199,19 +199,15 @@ def delete_early_attempts(table: str) -> str:
 
 
 def attempts_by_seq(rows: Iterable[Sequence[Any]]) -> dict[int, list[StoredAttempt]]:
-    """Return the rows of attempts by job, the last ones of each in the order of their ends."""
+    """Return the last attempts of each job, in the order of their ends."""
     found: dict[int, list[StoredAttempt]] = {}
-    for row in sorted(map(StoredAttempt._make, rows), key=_order_of):
+    for row in sorted(map(StoredAttempt._make, rows), key=attrgetter("ended_ms", "number")):
         found.setdefault(row.seq, []).append(row)
     return {seq: attempts[-KEPT_ATTEMPTS:] for seq, attempts in found.items()}
 
 
-def _order_of(attempt: StoredAttempt) -> tuple[int, int]:
-    return attempt.ended_ms, attempt.number
-
-
 class StoredLimit(NamedTuple):
-    """The limits of a kind; 0: it is not paused, any number of jobs runs, at any rate."""
+    """The limits of a kind; 0: not paused, any number of jobs, any rate."""
 
     kind: str
     paused: int
@@ -220,10 +216,10 @@ class StoredLimit(NamedTuple):
 
 
 class QueuedJob(NamedTuple):
-    """The end of a job that the journal is to get; moments are Unix milliseconds.
+    """The end of a job, for the journal; moments are Unix milliseconds.
 
-    `state`: done, dead or cancelled. `began_ms` is 0 if no attempt has begun. A store has those of
-    a transaction in a single row, packed.
+    `state`: done, dead or cancelled. `began_ms` is 0 if no attempt has begun. A store packs those
+    of a transaction into a row.
     """
 
     number: int
@@ -255,7 +251,7 @@ def unpack_jobs(packed: bytes) -> list[QueuedJob]:
 
 
 class JournalPosition(NamedTuple):
-    """The last numbers, inclusive, of the rows of each table."""
+    """The last numbers of each table, inclusive."""
 
     operations: int
     outcomes: int
@@ -264,12 +260,12 @@ class JournalPosition(NamedTuple):
     jobs: int = 0
 
 
-# No value begins with that byte, which MessagePack does not use.
+# MessagePack does not use this byte.
 _REFERENCE: Final = b"\xc1"
 
 
 def reference_to(spread: int) -> bytearray:
-    """Return what an outcome has for its result, if that is the value of a spread."""
+    """Return the result of an outcome whose value is that of a spread."""
     return bytearray(_REFERENCE + spread.to_bytes(8))
 
 
@@ -280,7 +276,7 @@ _Row = TypeVar("_Row", bound=Sequence[Any])
 def checked(rows: list[_Row]) -> list[_Row]:
     """Return rows whose last column is a value. Raises msgspec.MsgspecError for a damaged value.
 
-    With a wrong bit in a value, the whole frame that it goes into could not be decoded.
+    A wrong bit would spoil the whole frame of the value.
     """
     for row in rows:
         if row[-1] is not None:
@@ -289,7 +285,7 @@ def checked(rows: list[_Row]) -> list[_Row]:
 
 
 def spread_of(result: bytes | None) -> int:
-    """Return the number of the spread that a result refers to; 0: it is a value."""
+    """Return the number of the spread that a result refers to; 0: a value."""
     return int.from_bytes(result[1:]) if result and result[:1] == _REFERENCE else 0
 
 

@@ -1,4 +1,4 @@
-"""The tables that both stores have, a row for each thing, as SQLite reads them. Constants.
+"""The tables of both stores, with a row for each thing, as SQLite reads them. Constants.
 
 Grouped as the versions of SQLite's schema added them. The SQL is that of its time: it does not
 change when a schema does. `table_store` has today's shapes.

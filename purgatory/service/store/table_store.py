@@ -1,4 +1,4 @@
-"""TableStore: what both stores do alike; the tables that have a row for each thing.
+"""TableStore: what both stores do alike, with a row for each thing.
 
 Used by the thread with the store.
 """
@@ -46,11 +46,11 @@ class TableShape(NamedTuple):
     moved: str = ""
 
 
-#: By name: the tables; `Changes` has an attribute of each name, with the rows to write.
+#: Tables by name; `Changes` has an attribute of each name, with the rows to write.
 SHAPES: Final = {
     "deadlines": TableShape(("number", "deadline_ms"), 1, ("deadline_ms",)),
     "jobs": TableShape(
-        # 0: a job is ready at once.
+        # at_ms 0: ready at once
         (*StoredJob._fields, "error"),
         1,
         ("at_ms",),
@@ -60,7 +60,7 @@ SHAPES: Final = {
     "results": TableShape(("seq", "result")),
     "held": TableShape(("key", *StoredEvent._fields), 1, ("at_ms", "until_ms")),
     "spreads": TableShape(StoredSpread._fields, 1, ("at_ms",)),
-    # A time of the calendar is what the clock shows then, however it was set.
+    # Times of the calendar are by the wall clock, and stay.
     "repeats": TableShape(
         StoredRepeat._fields, 2, ("next_ms",), "WHERE every_ms > 0 AND next_ms > 0"
     ),
@@ -68,8 +68,7 @@ SHAPES: Final = {
     "named_leases": TableShape(("name", "holder", "token", "until_ms"), 1, ("until_ms",)),
     "limits": TableShape(StoredLimit._fields),
 }
-#: By name: the tables of what the journal is to get. A row of jobs has all that ended in a
-#: transaction; its number is that of the last.
+#: The tables of the journal's queue. A row of jobs has all of a transaction, numbered as the last.
 QUEUES: Final = {
     "queued_events": TableShape(("number", *KeyEvent._fields)),
     "queued_extensions": TableShape(("number", *Extension._fields)),
@@ -80,7 +79,7 @@ SHIFTED: Final = [name for name, shape in SHAPES.items() if shape.times and name
 
 
 def rows_of(changes: Changes) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the tables that changes write to, and the rows, as a flat list of their values."""
+    """Yield the tables that changes write to, and flat lists of rows."""
     for name in SHAPES:
         rows = getattr(changes, name)
         if rows:
@@ -88,7 +87,7 @@ def rows_of(changes: Changes) -> Iterator[tuple[str, list[Any]]]:
 
 
 def queued_of(changes: Changes) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the tables of QUEUES that changes write to, and the rows, likewise."""
+    """Yield the tables of QUEUES that changes write to, and flat lists of rows."""
     if changes.queued_events:
         yield "queued_events", changes.queued_events
     if changes.queued_extensions:
@@ -97,8 +96,16 @@ def queued_of(changes: Changes) -> Iterator[tuple[str, list[Any]]]:
         yield "queued_jobs", [jobs[-1].number, jobs[0].number, pack_jobs(jobs)]
 
 
+def deleted_of(changes: Changes) -> Iterator[tuple[str, list[str]]]:
+    """Yield the tables from which changes delete by one text, and the keys."""
+    for name in ("held", "named_leases", "limits"):
+        keys = getattr(changes, f"delete_{name}")
+        if keys:
+            yield name, keys
+
+
 class OperationTable(Protocol):
-    """The table of operations; see `Store` for its reads."""
+    """The table of operations."""
 
     def oldest_submission_ms(self) -> int | None:
         """See `Store.oldest_submission_ms`."""
@@ -123,11 +130,11 @@ class TableStore(Store):
 
     @abstractmethod
     def _reading(self) -> AbstractContextManager[None]:
-        """Raise StoreError for failures of the reads in the block."""
+        """Raise StoreError for failed reads in the block."""
 
     @abstractmethod
     def _read(self, table: str, rest: str = "", columns: Sequence[str] = ()) -> list[Any]:
-        """Return rows; `rest`: what follows in the statement. `columns`: all by default."""
+        """Return rows; `rest`: the statement's end. `columns`: all by default."""
 
     @abstractmethod
     def _read_keys(self, table: str, keys: Sequence[Any], columns: Sequence[str] = ()) -> list[Any]:
@@ -135,56 +142,54 @@ class TableStore(Store):
 
     @abstractmethod
     def _read_outcomes(self, seqs: Sequence[int]) -> list[StoredOutcome]:
-        """Return the outcomes of some numbers as they were written, in order."""
+        """Return outcomes as written, in order of `seq`."""
 
     # Operations and outcomes.
 
     def oldest_submission_ms(self) -> int | None:
-        """Return a time before which no stored operation was submitted; None if none exists."""
+        """See `Store`."""
         with self._reading():
             return self._operations.oldest_submission_ms()
 
     def submissions(self, after: int = 0) -> Iterator[StoredOperation]:
-        """Yield all operations with numbers above `after`, in order, with their first deadlines."""
+        """See `Store`."""
         with self._reading():
             yield from self._operations.all(after)
 
     def operations(self) -> Iterator[StoredOperation]:
-        """Yield all operations, ended ones too, in order."""
+        """See `Store`."""
         with self._reading():
             for chunk in in_portions(self.submissions(), _CHUNK):
                 yield from self._with_deadlines(chunk)
 
     def _with_deadlines(self, operations: list[StoredOperation]) -> list[StoredOperation]:
-        """Return operations with the deadlines that are in force."""
         numbers = [operation.number for operation in operations]
         return with_deadlines(operations, dict(self._read_keys("deadlines", numbers)))
 
     def some_operations(self, after: int, batches: int) -> list[StoredOperation]:
-        """Return operations of the next so many batches with numbers above `after`, in order."""
+        """See `Store`."""
         with self._reading():
             return self._with_deadlines(self._operations.some(after, batches))
 
     def some_operations_before(self, number: int, batches: int) -> list[StoredOperation]:
-        """Return operations of so many batches with numbers below `number`, the newest first."""
+        """See `Store`."""
         with self._reading():
             return self._with_deadlines(self._operations.some_before(number, batches))
 
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
-        """Return number -> operation, for existing `numbers`."""
+        """See `Store`."""
         with self._reading():
             found = self._operations.by_numbers(numbers)
             return {row.number: row for row in self._with_deadlines(list(found.values()))}
 
     def outcomes_by_seqs(self, seqs: Sequence[int]) -> list[tuple[StoredOutcome, StoredOperation]]:
-        """Return outcomes with their operations, in order of `seq`; at most 500 at a time."""
+        """See `Store`."""
         with self._reading():
             outcomes = checked(self._with_spread_values(self._read_outcomes(seqs)))
             operations = self.by_numbers([outcome.number for outcome in outcomes])
             return [(outcome, operations[outcome.number]) for outcome in outcomes]
 
     def _with_spread_values(self, outcomes: list[StoredOutcome]) -> list[StoredOutcome]:
-        """Return outcomes with the values of the spreads that they refer to."""
         numbers = {number for one in outcomes if (number := spread_of(one.result))}
         if not numbers:
             return outcomes
@@ -197,71 +202,71 @@ class TableStore(Store):
     # Other tables.
 
     def held_events(self) -> list[tuple[str, StoredEvent]]:
-        """Return the keys for which an event is held, and the events."""
+        """See `Store`."""
         with self._reading():
             return [(key, StoredEvent(*values)) for key, *values in checked(self._read("held"))]
 
     def spreads(self) -> list[StoredSpread]:
-        """Return the events that have ended many operations, or are about to, in order."""
+        """See `Store`."""
         with self._reading():
             return [StoredSpread(*row) for row in checked(self._read("spreads", "ORDER BY number"))]
 
     def jobs(self) -> list[StoredJob]:
-        """Return all due jobs with more data than their due time."""
+        """See `Store`."""
         with self._reading():
             return [StoredJob(*row) for row in self._read("jobs", columns=StoredJob._fields)]
 
     def dead_jobs(self, seqs: Sequence[int]) -> dict[int, tuple[int, str]]:
-        """Return of jobs, by `seq`, when they were given up, and why; at most 500 at a time."""
+        """See `Store`."""
         return {seq: row[2:] for seq, row in self.job_rows(seqs).items()}
 
     def job_rows(self, seqs: Sequence[int]) -> dict[int, tuple[int, int, int, str]]:
-        """Return of due jobs, by `seq`: state, attempts, `at_ms` and error."""
+        """See `Store`."""
         with self._reading():
             return {seq: tuple(row) for seq, *row in self._read_keys("jobs", seqs)}
 
     def results(self, seqs: Sequence[int]) -> dict[int, bytes]:
-        """Return the results of done jobs, by `seq`, where there are any."""
+        """See `Store`."""
         with self._reading():
             return dict(checked(self._read_keys("results", seqs)))
 
     def attempts(self, seqs: Sequence[int]) -> dict[int, list[StoredAttempt]]:
-        """Return the kept attempts of jobs, by `seq`, where there are any; the last one last."""
+        """See `Store`."""
         with self._reading():
             return attempts_by_seq(self._read_keys("attempts", seqs))
 
     def repeats(self) -> list[StoredRepeat]:
-        """Return all repeats, in order of clients and names."""
+        """See `Store`."""
         with self._reading():
             return [StoredRepeat(*row) for row in self._read("repeats", "ORDER BY client, name")]
 
     def limits(self) -> list[StoredLimit]:
-        """Return the limits of kinds."""
+        """See `Store`."""
         with self._reading():
             return [StoredLimit(*row) for row in self._read("limits")]
 
     def named_leases(self) -> list[tuple[str, str, int, int]]:
-        """Return name, holder and token of each named lease, and until when it lasts."""
+        """See `Store`."""
         with self._reading():
             return self._read("named_leases")
 
     def replies(self) -> list[tuple[str, int, int, bytes]]:
-        """Return session, number, time and frame of all replies, those of a session in order."""
+        """See `Store`."""
         with self._reading():
             return checked(self._read("replies", "ORDER BY at_ms, seq"))
 
     # The journal's queue.
 
     def queued_events(self, after: int) -> list[tuple[int, str, int, int, int]]:
-        """Return the journal's rows of events with numbers above `after`, in order."""
+        """See `Store`."""
         return self._queued("queued_events", after)
 
     def queued_extensions(self, after: int) -> list[tuple[int, str, int, int]]:
-        """Return the journal's rows of extensions with numbers above `after`, in order."""
+        """See `Store`."""
         return self._queued("queued_extensions", after)
 
     def queued_jobs(self, after: int) -> list[QueuedJob]:
-        """Return the ends of jobs for the journal with numbers above `after`, in order."""
+        """See `Store`."""
         rows = self._queued("queued_jobs", after)
         with self._reading():
             return [job for *_, packed in rows for job in unpack_jobs(packed) if job.number > after]
@@ -271,14 +276,14 @@ class TableStore(Store):
             return self._read(table, f"WHERE number > {after:d} ORDER BY number")
 
     def last_event_ms(self, after: int) -> int | None:
-        """Return the time of the last event that is to be journaled; None if none exists."""
+        """See `Store`."""
         last = f"WHERE number > {after:d} ORDER BY number DESC LIMIT 1"
         with self._reading():
             found = self._read("queued_events", last, ("at_ms",))
             return found[0][0] if found else None
 
     def deleted_queued(self) -> QueueNumbers:
-        """Return up to which numbers the journal's events, extensions and jobs were deleted."""
+        """See `Store`."""
         last = self.last_numbers()
         with self._reading():
             return (

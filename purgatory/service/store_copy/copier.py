@@ -1,8 +1,8 @@
 """StoreCopier: writes the content of a store to a second, empty store.
 
-Only the contract of a store is used, so each kind can be copied to each other one. All numbers stay
-the same, also the last of what was deleted: so tokens, journals and acknowledgements go on.
-One thread uses both stores.
+Only the contract of a store is used, so each kind can be copied to each other. All numbers stay,
+also the last of deleted rows: tokens, journals and acknowledgements go on. One thread uses both
+stores.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -23,9 +23,8 @@ from purgatory.service.store.contract import (
 )
 from purgatory.service.store.rows import MAX_BATCH, OperationBatch, QueuedJob, StoredOperation
 
-# Records of a commit.
-_CHUNK: Final = 5000
-# Metadata that a store keeps for itself, or that belong to the clock of a machine.
+_CHUNK: Final = 5000  # records of a commit
+# Metadata of a store itself, or of the clock of a machine.
 _OWN: Final = frozenset(
     (
         "last",
@@ -50,7 +49,7 @@ class Copied(NamedTuple):
 
 
 class StoreCopier:
-    """Copies `source` to `target`; `note` is told after each portion how many records that makes.
+    """Copies `source` to `target`; `note` gets the count of records after each portion.
 
     `check_empty` has looked at `target`.
     """
@@ -82,7 +81,7 @@ class StoreCopier:
         self._note(self._done)
 
     def _copy_numbers(self) -> None:
-        """Pass the last numbers on: write rows with these numbers, then delete the rows."""
+        """Pass the last numbers on: write and delete rows with these numbers."""
         last = self._source.last_numbers()
         if not any(last):
             return
@@ -106,7 +105,6 @@ class StoreCopier:
         self._commit(undone, 0)
 
     def _copy_operations(self) -> int:
-        """Copy operations in their batches, and extended deadlines."""
         count = 0
         both = zip(self._source.submissions(), self._source.operations(), strict=True)
         for chunk in in_portions(both, _CHUNK):
@@ -117,14 +115,10 @@ class StoreCopier:
                     changes.deadlines += (present.number, present.deadline_ms)
             self._commit(changes, len(chunk))
             count += len(chunk)
-        for rows in in_portions(self._source.progress(), _CHUNK):
-            changes = Changes()
-            changes.progress = _flat(rows)
-            self._commit(changes, len(rows))
+        self._copy_rows("progress", self._source.progress())
         return count
 
     def _copy_outcomes(self) -> int:
-        """Copy outcomes, and the states, attempts and results of jobs."""
         count = 0
         for chunk in in_portions(self._source.outcomes(), _CHUNK):
             seqs = [one.seq for one in chunk]
@@ -163,7 +157,6 @@ class StoreCopier:
         return count
 
     def _copy_small(self) -> None:
-        """Copy what has a row for each thing."""
         source = self._source
         tables: dict[str, Iterable[Iterable[Any]]] = {
             "held": ((key, *event) for key, event in source.held_events()),
@@ -177,7 +170,6 @@ class StoreCopier:
             self._copy_rows(name, rows)
 
     def _copy_queue(self) -> None:
-        """Copy what the journal is to get."""
         self._copy_rows("queued_events", self._source.queued_events(0))
         self._copy_rows("queued_extensions", self._source.queued_extensions(0))
         for jobs in in_portions(self._source.queued_jobs(0), _CHUNK):
@@ -202,7 +194,7 @@ def check_empty(store: Store) -> None:
 
 
 def batches_of(operations: Iterable[StoredOperation]) -> Iterator[OperationBatch]:
-    """Yield operations as they are written: those of one client and moment together."""
+    """Yield operations as written: those of one client and moment together."""
     batch: OperationBatch | None = None
     for one in operations:
         is_next = batch is not None and one.number == batch.first + len(batch.operations)
@@ -221,7 +213,6 @@ def batches_of(operations: Iterable[StoredOperation]) -> Iterator[OperationBatch
 
 
 def _item(one: StoredOperation) -> list[Any]:
-    """Return an operation as submitted by its client."""
     timeout_ms = one.deadline_ms - one.submitted_ms
     payload = Raw(_NIL if one.payload is None else one.payload)
     item = [one.op_id, list(one.keys), timeout_ms, one.need, one.kind, payload]

@@ -1,7 +1,7 @@
 """The two ends of a copy: a data directory or a URL, which no server uses meanwhile.
 
 A data directory is locked, and a database's lease is held, so no server begins with either. The
-clock goes on: times are those of the service's clock, which moves to the new place. One thread.
+service's clock moves to the new place. One thread.
 """
 
 import contextlib
@@ -23,8 +23,7 @@ from purgatory.service.store.lease import ClockReading, LeaseRow, SeenLease
 from purgatory.service.store.opening import open_file, open_lease_row, open_postgres
 from purgatory.service.store_copy.copier import Copied, StoreCopier, check_empty
 
-# Seconds between two beats of a lease that a copy holds.
-_BEAT_S: Final = 1.0
+_BEAT_S: Final = 1.0  # seconds between two beats of a lease
 
 
 def is_url(place: str) -> bool:
@@ -37,8 +36,8 @@ def copy_store(
 ) -> Copied:
     """Copy the store at `source` to `target`, each a data directory or a URL.
 
-    `partition`: of those that are URLs. Raises StoreError, ServerError: nothing is at `source`, the
-    target is not empty, or a server uses one of them.
+    `partition`: of URLs. `note` gets the count of copied records. Raises StoreError, ServerError:
+    nothing is at `source`, the target is not empty, or a server uses one of them.
     """
     with contextlib.ExitStack() as stack:
         if is_url(source):
@@ -62,17 +61,17 @@ def copy_store(
 
 
 class _End:
-    """One end: an open store, and the service time of its data."""
+    """An open store, and the service time of its data."""
 
     def __init__(self, store: Store, now_ms: Callable[[], int]) -> None:
         self.store = store
         self.now_ms = now_ms
 
     def beat(self) -> None:
-        """Keep the lease, if there is one. Raises StoreError if a server has it."""
+        """Keep the lease, if any. Raises StoreError if a server has it."""
 
     def begin(self) -> None:
-        """Mark the store as incomplete. Raises StoreError if there is anything."""
+        """Mark the store as incomplete. Raises StoreError if not empty."""
 
     def finish(self) -> None:
         """Note that the copy is whole."""
@@ -90,14 +89,15 @@ def _source_directory(directory: Path) -> Iterator[_End]:
 
 @contextlib.contextmanager
 def _target_directory(target: Path, now_ms: Callable[[], int]) -> Iterator[_End]:
-    with new_directory(target) as directory:
-        store = open_file(Config(data_dir=directory).database)
-        with contextlib.closing(store):
-            yield _NewDirectory(store, now_ms)
+    with (
+        new_directory(target) as directory,
+        contextlib.closing(open_file(Config(data_dir=directory).database)) as store,
+    ):
+        yield _NewDirectory(store, now_ms)
 
 
 class _NewDirectory(_End):
-    """A new directory, which gets its name once the copy is whole."""
+    """A new directory."""
 
     def finish(self) -> None:
         """Write the clock, as a server does at its end."""
@@ -107,7 +107,7 @@ class _NewDirectory(_End):
 
 @contextlib.contextmanager
 def _database(url: str, partition: str, clock: Callable[[], int] | None = None) -> Iterator[_End]:
-    """Hold the lease of a database as the one active server would. `clock`: see `CopyLease`."""
+    """Hold the lease of a database, as an active server would. `clock`: see `CopyLease`."""
     holder = f"copy-{secrets.token_hex(8)}"
     with contextlib.closing(
         open_lease_row(url, partition, holder, "a copy", timeout_s=10.0)
@@ -115,11 +115,10 @@ def _database(url: str, partition: str, clock: Callable[[], int] | None = None) 
         taken = _take(row)
         lease = CopyLease(holder, taken, clock)
         try:
-            store = open_postgres(url, partition, lease)
-            with contextlib.closing(store):
+            with contextlib.closing(open_postgres(url, partition, lease)) as store:
                 yield _HeldDatabase(store, lease, row)
         finally:
-            with contextlib.suppress(StoreError):  # a server takes over after a while
+            with contextlib.suppress(StoreError):
                 row.release(lease.read_clock())
 
 
@@ -140,8 +139,7 @@ def _take(row: LeaseRow) -> SeenLease:
 class CopyLease:
     """The lease that a copy holds; see `HeldLease`.
 
-    `clock` returns the service time that the copy brings along; by default that of the lease goes
-    on.
+    `clock` returns the service time of the source; by default the lease's goes on.
     """
 
     def __init__(
@@ -153,7 +151,7 @@ class CopyLease:
         self._clock = clock
 
     def boot_ns(self) -> int:
-        """Return nanoseconds since boot."""
+        """See `HeldLease`."""
         return boot_ns()
 
     def now_ms(self) -> int:
@@ -163,11 +161,11 @@ class CopyLease:
         return (boot_ns() + self.clock_offset_ns) // NS_PER_MS
 
     def read_clock(self) -> ClockReading:
-        """Read the service time: the copy's clock has nothing to do with the database's."""
+        """Read the service time; the database's clock is another."""
         return ClockReading(self.now_ms())
 
     def raised(self, epoch: int) -> None:
-        """Note the own epoch: a commit was in doubt."""
+        """See `HeldLease`."""
         self.epoch = epoch
 
     def renewed(self, sent_ns: int) -> None:
@@ -178,8 +176,6 @@ class CopyLease:
 
 
 class _HeldDatabase(_End):
-    """A database whose lease the copy holds."""
-
     def __init__(self, store: Store, lease: CopyLease, row: LeaseRow) -> None:
         super().__init__(store, lease.now_ms)
         self._row = row
@@ -200,5 +196,5 @@ class _HeldDatabase(_End):
         self.store.set_metadata({UNFINISHED_COPY: 1})
 
     def finish(self) -> None:
-        """Note that the copy is whole."""
+        """See `_End`."""
         self.store.set_metadata({UNFINISHED_COPY: 0})

@@ -2,14 +2,14 @@
 
 A group is one round trip: BEGIN, its rows, the fence, COMMIT. The fence is last: it counts the
 group in the row of the lease if the epoch is still this holder's and no other group was counted
-since; it divides by zero otherwise, so COMMIT keeps nothing. So nothing is written once another
-server has raised the epoch, deletes and metadata neither.
+since; otherwise it divides by zero, so COMMIT keeps nothing. So nothing is written once another
+server has raised the epoch.
 
-**Doubt.** If the connection breaks, an answer does not come, or the database says anything beside
-COMMIT (it does when a wait for its standby was cancelled: then the group is visible and may yet be
-lost), it is not known whether the group is there. Then the holder raises its own epoch, until that
-is done without doubt. A group still on its way meets the new epoch, and the count of groups says
-whether this one is there. It is never sent again.
+**Doubt.** It is unknown whether the group is there if the connection breaks, an answer does not
+come, or the database says anything beside COMMIT (as when a wait for its standby was cancelled: the
+group is visible and may yet be lost). Then the holder raises its own epoch, until that is done
+without doubt. A group still on its way meets the new epoch, and the count of groups says whether
+this group is there. It is never sent again.
 
 One thread at a time.
 """
@@ -48,7 +48,7 @@ IS_REPLICATED: Final = (
     "AND current_setting('synchronous_commit') IN ('on', 'remote_apply'))"
 )
 _REQUIRE_REPLICATED: Final = statement(f"SELECT 1 / {IS_REPLICATED}::int")
-# How long raising the own epoch waits for its row: a group half sent may hold it.
+# Of raising the own epoch: a group half sent may hold the row.
 _LOCK_TIMEOUT: Final = Statement(b"SELECT set_config('lock_timeout', '300ms', true)")
 NO_NUMBERS: Final = JournalPosition(0, 0)
 
@@ -56,21 +56,22 @@ NO_NUMBERS: Final = JournalPosition(0, 0)
 def set_clock(first: int) -> str:
     """Return SQL that writes a `ClockReading`; `first` is the number of its first value.
 
-    The database's time at the reading counts: a write may come late, and wait for the row.
+    The database's time at the reading counts: a write may come late.
     """
     at = f"to_timestamp(${first + 1}::int8 / 1000.0)"  # NULL, which least() ignores: not known
     return f"clock_ms = ${first}::int8, clock_at = least(statement_timestamp(), {at})"
 
 
 def wire_reading(reading: ClockReading) -> list[bytes | None]:
-    """Encode the two values."""
+    """Encode a `ClockReading`."""
     return [None if one is None else wire_int(one) for one in reading]
 
 
 class Groups:
-    """Writes the groups of the holder of `lease`. `require_replicated`: refuse, if they are not.
+    """Writes the groups of the holder of `lease`.
 
-    Raises StoreFenced if another server is the holder, StoreError if the row cannot be read.
+    `require_replicated`: refuse groups that are not. Raises StoreFenced if another server is the
+    holder, StoreError if the row cannot be read.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class Groups:
     def write(
         self, statements: Sequence[Statement], last: JournalPosition = NO_NUMBERS
     ) -> list[Rows]:
-        """Write all or nothing. `last`: the last numbers given; 0 where there are none.
+        """Write all or nothing. `last`: the last numbers given; 0: none.
 
         Returns the rows of each statement; nothing if the group was in doubt, and is there. Raises
         StoreError if nothing was kept, StoreFenced if nothing ever will be.
@@ -149,7 +150,7 @@ class Groups:
         return [session.rows(one) if one.ntuples else [] for one in results[1 : len(before)]]
 
     def _refuse(self, error: StatementRefused, fence: int) -> None:
-        """Raise what a refusal means; an error of COMMIT itself is a doubt."""
+        """Raise the meaning of a refusal; an error of COMMIT itself is a doubt."""
         if error.index > fence:
             self._resolve(str(error))
             return
@@ -162,14 +163,13 @@ class Groups:
                 f"{self._database.where}: it has no synchronous standby, or does not wait for it; "
                 "expected synchronous_standby_names and synchronous_commit = on"
             ) from error
-        # A number that another server has given meanwhile is refused before the fence is.
+        # A number that another server has given is refused before the fence.
         row = one_row(self._database.rows(self._look()))
         if row != (self._lease.holder, self._lease.epoch, self._commits):
             raise self._lose(row)
         raise StoreError(f"{self._database.where}: cannot write: {error}") from error
 
     def _lose_to_other(self) -> StoreFenced:
-        """Lose the lease to another holder."""
         try:
             row = one_row(self._database.rows(self._look()))
         except StoreError as error:
@@ -200,7 +200,7 @@ class Groups:
     # Doubt.
 
     def _resolve(self, why: str) -> None:
-        """Find out whether the group is there; see the module. Raises StoreError if it is not."""
+        """Find out whether the group is there. Raises StoreError if it is not."""
         log.warning("%s: it is unknown whether a commit succeeded: %s", self._database.where, why)
         commits = self._raise_epoch()
         if commits == self._commits + 1:
@@ -210,7 +210,7 @@ class Groups:
         raise StoreError(f"{self._database.where}: a commit failed: {why}")
 
     def _raise_epoch(self) -> int:
-        """Raise the own epoch until that is done; returns the count of groups then."""
+        """Raise the own epoch until that is done; return the count of groups then."""
         self._database.drop()
         while True:
             try:
@@ -245,11 +245,10 @@ class Groups:
                 self._end_own_sessions(session)
             raise
         if session.notices or results[-1].command_status != b"COMMIT":
-            raise SessionLost("a notice")  # visible, and perhaps not replicated: once more
+            raise SessionLost("a notice")  # perhaps not replicated: once more
         return one_row(session.rows(results[2]))
 
     def _end_own_sessions(self, session: DatabaseSession) -> None:
-        """End what this holder left behind: a group half sent holds the row."""
         lease = self._lease
         ended = end_sessions(
             session, self._namespace, lease.epoch, lease.holder, self._database.answer_s

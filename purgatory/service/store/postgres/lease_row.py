@@ -1,7 +1,7 @@
 """PostgresLeaseRow: the row of the lease, for a server that may become its holder.
 
-It has its own session, without groups: so a beat is never behind a large group. Each call is one
-round trip, connecting included if needed, and ends within `timeout_s`. One thread at a time.
+Its own session keeps a beat from waiting behind a large group. Each call is one round trip,
+connecting included if needed, and ends within `timeout_s`. One thread at a time.
 """
 
 from collections.abc import Callable
@@ -37,17 +37,16 @@ from purgatory.service.store.postgres.sessions.wire_values import wire_int
 
 _T = TypeVar("_T")
 
-#: Seconds after which a standby that was not seen again is forgotten.
+#: Seconds until an unseen standby is forgotten.
 FORGOTTEN_S: Final = 60
-# Where a standby was seen matters for a moment: no standby of the database is waited for.
+# A note on a standby may be lost: no standby of the database is waited for.
 _NOT_SYNCED: Final = Statement(b"SELECT set_config('synchronous_commit', 'off', true)")
-# What is read of the row, in order of the fields of `SeenLease`. The service's clock goes on by the
-# database's, which is read once.
+# The service's clock goes on by the database's.
 _CLOCK: Final = (
     "clock_ms + greatest(0, floor(extract(epoch FROM statement_timestamp() - clock_at) * 1000))"
     "::int8"
 )
-_FIELDS: Final = (
+_FIELDS: Final = (  # as `SeenLease` has them
     f"epoch, beat, commits, holder, address, {_CLOCK}, "
     "coalesce(extract(epoch FROM clock_timestamp() - committed_at), -1)::float8, "
     f"handover, {IS_REPLICATED}, "
@@ -56,10 +55,7 @@ _FIELDS: Final = (
 
 
 class PostgresLeaseRow:
-    """The row of a namespace; `holder` and `address` are this server's. See `LeaseRow`.
-
-    Every call returns or raises a StoreError that is not fatal.
-    """
+    """The row of a namespace; `holder` and `address` are this server's."""
 
     def __init__(
         self, url: str, partition: str, holder: str, address: str, *, timeout_s: float = 2.0
@@ -75,8 +71,8 @@ class PostgresLeaseRow:
         self._members = namespace.table("members")
 
     def set_up(self) -> None:
-        """Make what is missing in the database. Raises StoreError if it cannot be used."""
-        session = self._session()
+        """See `LeaseRow`."""
+        session = self._database.session()
         try:
             set_up_schema(session, self._namespace, self._timeout_s)
         except StoreError as error:
@@ -84,7 +80,7 @@ class PostgresLeaseRow:
             raise StoreError(f"{self._database.where}: {error}") from error
 
     def look(self, register: bool = False) -> SeenLease:
-        """Read the row; `register`: also note this server among the standbys."""
+        """See `LeaseRow`."""
         read = statement(f"SELECT {_FIELDS} FROM {self._row}")
         if not register:
             [rows] = self._run(read)
@@ -102,10 +98,7 @@ class PostgresLeaseRow:
         return self._seen(self._run(read, _NOT_SYNCED, note, forget)[0])
 
     def raise_epoch(self, seen: SeenLease, *, lock_timeout_ms: int = 300) -> SeenLease | None:
-        """Take over: a higher epoch and this holder, if the row is still as it was seen.
-
-        None: it is not. Raises LeaseLocked if another session has locked the row.
-        """
+        """See `LeaseRow`."""
         sql = (
             f"UPDATE {self._row} SET epoch = epoch + 1, beat = beat + 1, holder = $4::text, "
             "address = $5::text, handover = false "
@@ -133,7 +126,7 @@ class PostgresLeaseRow:
         return self._maybe_seen(results[2])
 
     def end_sessions_of(self, seen: SeenLease) -> int:
-        """End the sessions of the holder and of all epochs up to the given one; return how many."""
+        """See `LeaseRow`."""
         return self._with_session(
             lambda session: end_sessions(
                 session,
@@ -146,11 +139,11 @@ class PostgresLeaseRow:
         )
 
     def beat(self, reading: ClockReading) -> SeenLease | None:
-        """Note that the holder lives, and the service time; None: another is the holder."""
+        """See `LeaseRow`."""
         return self._maybe_seen(self._write_own("", reading))
 
     def release(self, reading: ClockReading) -> bool:
-        """Leave the row without a holder; False: another is the holder."""
+        """See `LeaseRow`."""
         return bool(self._write_own(", holder = '', address = '', handover = false", reading))
 
     def _write_own(self, sets: str, reading: ClockReading) -> Rows:
@@ -162,7 +155,7 @@ class PostgresLeaseRow:
         return self._run(update, is_write=True)[0]
 
     def request_handover(self, seen: SeenLease) -> bool:
-        """Ask the known holder to hand over; False: another holds the lease."""
+        """See `LeaseRow`."""
         sql = (
             f"UPDATE {self._row} SET handover = true "
             "WHERE holder = $1::text AND holder <> '' RETURNING true"
@@ -170,7 +163,7 @@ class PostgresLeaseRow:
         return bool(self._run(statement(sql, seen.holder.encode()), is_write=True)[0])
 
     def standbys(self) -> list[SeenStandby]:
-        """Return the standbys that have registered."""
+        """See `LeaseRow`."""
         sql = (
             "SELECT holder, address, extract(epoch FROM clock_timestamp() - seen)::float8 "
             f"FROM {self._members} ORDER BY seen DESC"
@@ -178,21 +171,18 @@ class PostgresLeaseRow:
         return [SeenStandby(*row) for row in self._run(statement(sql))[0]]
 
     def server_keys(self) -> str:
-        """Return what the last active server has noted of its keys; empty: nothing."""
+        """See `LeaseRow`."""
         [rows] = self._run(MetadataRows(self._namespace).read_one(SERVER_KEYS))
         return str(value_of(rows) or "")
 
     def close(self) -> None:
-        """Close the connection. Idempotent."""
+        """See `LeaseRow`."""
         self._database.close()
 
-    def _session(self) -> DatabaseSession:
-        return self._database.session()
-
     def _run(self, *statements: Statement, is_write: bool = False) -> list[Rows]:
-        """Run statements; a write that the database says anything of beside is an error.
+        """Run statements. A notice beside a write is an error.
 
-        A wait for the database's standby may have been cancelled: then the write may yet be lost.
+        A wait for the database's standby may have been cancelled: the write may yet be lost.
         """
 
         def run(session: DatabaseSession) -> list[Rows]:
@@ -204,7 +194,7 @@ class PostgresLeaseRow:
         return self._with_session(run)
 
     def _with_session(self, call: Callable[[DatabaseSession], _T]) -> _T:
-        session = self._session()
+        session = self._database.session()
         try:
             return call(session)
         except StatementRefused as error:

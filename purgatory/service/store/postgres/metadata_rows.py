@@ -12,8 +12,7 @@ from purgatory.service.store.postgres.sessions.session import Rows, Statement, s
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder().decode
-# For what `check_room` writes.
-_ROOM: Final = "room"
+_ROOM: Final = "room"  # written by `check_room`
 
 
 class MetadataRows:

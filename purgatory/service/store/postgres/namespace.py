@@ -6,12 +6,11 @@ from purgatory.errors import StoreError
 from purgatory.service.config import PARTITION
 
 _SCHEMA: Final = "purgatory"
-# PostgreSQL cuts longer names of sessions off.
-_MOST_BYTES: Final = 63
+_MOST_BYTES: Final = 63  # PostgreSQL cuts longer names of sessions off
 
 
 class Namespace(NamedTuple):
-    """The tables of a partition; `partition` is empty for the only one. See `namespace_of`."""
+    """The tables of a partition; `partition` is empty for the only one."""
 
     partition: str
 
@@ -22,7 +21,7 @@ class Namespace(NamedTuple):
 
     @property
     def session_prefix(self) -> str:
-        """What the names of all sessions of this namespace begin with."""
+        """The beginning of the names of all sessions of this namespace."""
         return f"purgatory:{self.schema}:"
 
     def session_name(self, epoch: int, holder: str) -> str:

@@ -39,13 +39,13 @@ class PostgresOperations:
         return self.table.insert(columns)
 
     def oldest_submission_ms(self) -> int | None:
-        """Return a time before which none was submitted; None if the table is empty."""
+        """See `Store.oldest_submission_ms`."""
         sql = f"SELECT min(submitted_ms) FROM {self.table.name}"
         found: int | None = self._database.rows(statement(sql))[0][0]
         return found
 
     def all(self, after: int) -> Iterator[StoredOperation]:
-        """Yield the operations with numbers above `after`, in order."""
+        """See `Store.submissions`."""
         for rows in self._database.pages(after, self.table.rows_after, key=LAST):
             [deleted] = self._database.read(self.table.deleted(rows[0][0], rows[-1][1]))
             gone = {number for (number,) in deleted}
@@ -53,23 +53,17 @@ class PostgresOperations:
                 yield from row.all(after, gone)
 
     def some(self, after: int, batches: int) -> list[StoredOperation]:
-        """Return the operations of the next so many batches with numbers above `after`, in order.
-
-        Deleted rows may be among them. None: the last page.
-        """
+        """See `Store.some_operations`."""
         rows = self._database.rows(self.table.rows_after(after, batches))
         return [one for row in map(_batch, rows) for one in row.all(after)]
 
     def some_before(self, number: int, batches: int) -> list[StoredOperation]:
-        """Return the operations of so many batches with numbers below `number`, the newest first.
-
-        Deleted rows may be among them. None: the last page.
-        """
+        """See `Store.some_operations_before`."""
         rows = self._database.rows(self.table.rows_before(number, batches))
         return [one for row in map(_batch, rows) for one in row.all_before(number)]
 
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
-        """Return number -> operation, for existing `numbers`."""
+        """See `Store.by_numbers`."""
         if not numbers:
             return {}
         rows = self._database.rows(self.table.rows_of(numbers))
@@ -81,7 +75,7 @@ class PostgresOperations:
         return found
 
     def rewriting(self) -> list[Statement]:
-        """Rewrite some sparse rows without what was deleted; see `PackedTable`."""
+        """Rewrite some sparse rows; see `PackedTable`."""
         return rewriting(self._database, self.table, self.table.columns, _rewritten)
 
     def shifting(self, by_ms: int, except_numbers: Sequence[int]) -> Iterator[Statement]:

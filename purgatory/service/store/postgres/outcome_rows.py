@@ -1,13 +1,14 @@
 """PackedOutcomes: many outcomes in a row of the table, column by column. Immutable; any thread.
 
-Packed so, they are written eight times as fast as one a row. A column of equal values is that value
-alone. What is read at a start is apart from keys and results, which may be large.
+Eight times as fast to write as one a row. A column of equal values is that value alone. What a
+start reads is apart from keys and results, which may be large.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple, Self
 
 import msgspec
+from msgspec.structs import astuple
 
 from purgatory.service.store.postgres.sessions.wire_values import Kind
 from purgatory.service.store.rows import StoredOutcome
@@ -40,7 +41,7 @@ class OutcomeBodies(msgspec.Struct, array_like=True, gc=False, frozen=True):
 _decode_heads: Final = msgspec.msgpack.Decoder(OutcomeHeads).decode
 _decode_bodies: Final = msgspec.msgpack.Decoder(OutcomeBodies).decode
 
-#: The written columns; `seqs` is set when a row is rewritten.
+#: As first written; `seqs` is set when a row is rewritten.
 OUTCOME_COLUMNS: Final[dict[str, Kind]] = {
     "first": "int8",
     "last": "int8",
@@ -51,7 +52,7 @@ OUTCOME_COLUMNS: Final[dict[str, Kind]] = {
 
 
 class PackedOutcomes(NamedTuple):
-    """A row; `seqs` is None if they are first to last."""
+    """A row; `seqs` None: first to last."""
 
     first: int
     last: int
@@ -61,18 +62,13 @@ class PackedOutcomes(NamedTuple):
     seqs: list[int] | None = None
 
     def all_seqs(self) -> Sequence[int]:
-        """Return the sequence numbers of the outcomes in the row."""
+        """Return the sequence numbers of the outcomes."""
         return range(self.first, self.last + 1) if self.seqs is None else self.seqs
-
-    def small(self) -> Iterator[StoredOutcome]:
-        """Yield the outcomes without keys and results."""
-        return small_outcomes(self.all_seqs(), self.heads)
 
     def outcomes(self) -> Iterator[StoredOutcome]:
         """Yield the outcomes."""
-        heads, bodies = _decode_heads(self.heads), _decode_bodies(self.bodies)
         seqs = self.all_seqs()
-        columns = (*heads_of(heads), bodies.by_keys, bodies.results)
+        columns = (*astuple(_decode_heads(self.heads)), *astuple(_decode_bodies(self.bodies)))
         return map(StoredOutcome._make, zip(seqs, *(_spread(one, seqs) for one in columns)))  # noqa: B905  # all as long as `seqs`
 
     def without(self, deleted: Collection[int]) -> Self:
@@ -83,20 +79,15 @@ class PackedOutcomes(NamedTuple):
         return self._replace(size=len(kept), seqs=seqs, heads=heads, bodies=bodies)
 
 
-def heads_of(heads: OutcomeHeads) -> tuple[_Ints, _Texts, _Ints, _Ints]:
-    """Return the columns."""
-    return heads.numbers, heads.outcomes, heads.at_ms, heads.lateness_ms
-
-
 def small_outcomes(seqs: Sequence[int], packed: bytes) -> Iterator[StoredOutcome]:
     """Yield the outcomes of a row without keys and results."""
-    columns = heads_of(_decode_heads(packed))
+    columns = astuple(_decode_heads(packed))
     for values in zip(seqs, *(_spread(one, seqs) for one in columns)):  # noqa: B905  # likewise
         yield StoredOutcome._make((*values, None, None))
 
 
 def outcome_rows(values: list[Any]) -> list[PackedOutcomes]:
-    """Pack outcomes, given as a flat list of their values; those of a row follow each other."""
+    """Pack a flat list of outcomes' values; the outcomes of a row have no gaps."""
     first, count = values[0], len(values) // _WIDTH
     if values[::_WIDTH] != list(range(first, first + count)):
         return [row for part in _without_gaps(values) for row in outcome_rows(part)]
@@ -123,7 +114,7 @@ def _row(values: list[Any]) -> PackedOutcomes:
 
 
 def _pack(values: list[Any]) -> tuple[bytes, bytes]:
-    """Encode heads and bodies; an empty text is NULL among keys and results, as in `Changes`."""
+    """Encode heads and bodies; an empty text is NULL, as in `Changes`."""
     numbers, outcomes, at_ms, lateness_ms, by_keys, results = (
         values[at::_WIDTH] for at in range(1, _WIDTH)
     )
@@ -136,7 +127,6 @@ def _pack(values: list[Any]) -> tuple[bytes, bytes]:
 
 
 def _one(column: list[Any]) -> Any:
-    """Return the value of a column of equal values, else the column."""
     return column[0] if column.count(column[0]) == len(column) else column
 
 

@@ -20,7 +20,7 @@ from purgatory.service.store.postgres.sessions.wire_values import wire_ints
 from purgatory.service.store.rows import StoredOutcome
 
 _SMALL: Final = "first, last, seqs, heads"
-# Whether no outcome is left of those that may refer to a spread `s`.
+# Whether no outcome refers to a spread `s`.
 _USED_UP: Final = (
     "last_seq > 0 AND NOT EXISTS (SELECT 1 FROM {outcomes} o, LATERAL unnest("
     "coalesce(o.seqs, ARRAY(SELECT generate_series(o.first, o.last)))) AS q(seq) "
@@ -38,18 +38,18 @@ class PostgresOutcomes:
         self.table: PackedTable = PackedTable(
             namespace, "outcomes", "forgotten_outcomes", "seq", OUTCOME_COLUMNS
         )
-        #: The condition on a spread `s`, to which no outcome refers any more.
+        #: The condition on a spread `s` to which no outcome refers.
         self.is_used_up: str = _USED_UP.format(
             outcomes=self.table.name, forgotten=self.table.forgotten
         )
 
     def write(self, values: list[Any]) -> Statement:
-        """Add outcomes, given as a flat list of their values."""
+        """Add outcomes, as a flat list of values."""
         columns = list(zip(*(row[:-1] for row in outcome_rows(values)), strict=True))
         return self.table.insert(columns)
 
     def small(self, after: int) -> Iterator[StoredOutcome]:
-        """Yield all outcomes numbered above `after`, in order, without keys and results."""
+        """Yield outcomes above `after`, in order, without keys and results."""
         for rows in self._database.pages(after, self._small_page, key=LAST):
             deleted = self._deleted(rows[0][0], rows[-1][LAST])
             for first, last, seqs, heads in rows:
@@ -77,7 +77,7 @@ class PostgresOutcomes:
         return {seq for (seq,) in self._database.rows(self.table.deleted(first, last))}
 
     def by_seqs(self, seqs: Sequence[int]) -> list[StoredOutcome]:
-        """Return the outcomes of some numbers that exist, in order."""
+        """Return the existing outcomes of some numbers, in order."""
         if not seqs:
             return []
         rows, gone = self._database.read(
@@ -87,7 +87,7 @@ class PostgresOutcomes:
         return [one for row in rows for one in PackedOutcomes(*row).outcomes() if one.seq in wanted]
 
     def rewriting(self) -> list[Statement]:
-        """Rewrite some sparse rows without what was deleted; see `PackedTable`."""
+        """Rewrite some sparse rows; see `PackedTable`."""
         return rewriting(self._database, self.table, f"{self.table.columns}, seqs", _rewritten)
 
 

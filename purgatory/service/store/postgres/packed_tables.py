@@ -1,9 +1,9 @@
 """PackedTable: a table with many records in each row, some of them deleted.
 
-A record's number is that of its row, `first` to `last`. Deleting all of a row deletes it. Deleting
-some of it puts their numbers into another table, `forgotten`, and counts down `remaining`. A row of
-which less than half remains is sparse: it is rewritten with a later commit. Makes statements only;
-used by the thread with the store.
+A row has the records `first` to `last`. Deleting all of a row deletes it. Deleting some puts their
+numbers into another table, `forgotten`, and counts down `remaining`. A row of which less than half
+remains is sparse: a later commit rewrites it. Makes statements only; used by the thread with the
+store.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,6 @@ from purgatory.service.store.postgres.sessions.wire_values import (
     wire_ints,
 )
 
-# The row of each number: the last row beginning at the number or before.
 _ROW_OF: Final = (
     "SELECT n AS number, (SELECT first FROM {table} WHERE first <= n ORDER BY first DESC LIMIT 1) "
     "AS first FROM unnest($1::int8[]) AS n"
@@ -40,9 +39,7 @@ _DELETE: Final = (
     "SELECT first FROM part WHERE sparse"
 )
 
-
-#: Place of the column `last`.
-LAST: Final = 1
+LAST: Final = 1  # place of the column `last`
 
 
 class PackedTable:
@@ -62,11 +59,11 @@ class PackedTable:
             f" FROM {self.name} WHERE first IN "
             f"(SELECT first FROM ({_ROW_OF.format(**fields)}) AS asked) ORDER BY first"
         )
-        #: The first numbers of rows that are to be rewritten.
+        #: First numbers of sparse rows.
         self.sparse: set[int] = set()
 
     def insert(self, columns: Sequence[Sequence[object]]) -> Statement:
-        """Add rows, given as a list for each column but `remaining`, which is their size."""
+        """Add rows, a list for each column but `remaining`, which is their size."""
         sql = (
             f"INSERT INTO {self.name} ({self.columns}, remaining) "
             f"SELECT *, size FROM unnest({array_parameters(self._kinds)}) AS rows({self.columns})"
@@ -74,15 +71,15 @@ class PackedTable:
         return statement(sql, *map(wire_array, self._kinds, columns))
 
     def delete(self, numbers: Sequence[int]) -> Statement:
-        """Delete records, all of which exist; its result: the rows that are sparse now."""
+        """Delete existing records; its result: the rows that are sparse now."""
         return statement(self._delete, wire_ints(numbers))
 
     def rows_of(self, numbers: Sequence[int], columns: str = "") -> Statement:
-        """Read the rows in which some records are, or were."""
+        """Read the rows that have, or had, some records."""
         return statement(f"SELECT {columns or self.columns}{self._rows_of}", wire_ints(numbers))
 
     def deleted_of(self, numbers: Sequence[int]) -> Statement:
-        """Read those of some numbers whose records were deleted."""
+        """Read which of some numbers are deleted."""
         sql = f"SELECT {self._number} FROM {self.forgotten} WHERE {self._number} = ANY($1::int8[])"
         return statement(sql, wire_ints(numbers))
 
@@ -105,7 +102,7 @@ class PackedTable:
         return statement(sql, wire_int(number))
 
     def deleted(self, first: int, last: int) -> Statement:
-        """Read the numbers of deleted records of some rows."""
+        """Read the deleted numbers of some rows."""
         sql = (
             f"SELECT {self._number} FROM {self.forgotten} "
             f"WHERE {self._number} BETWEEN $1::int8 AND $2::int8"
@@ -113,23 +110,22 @@ class PackedTable:
         return statement(sql, wire_int(first), wire_int(last))
 
     def rewrite(self, first: int, deleted: int, columns: dict[str, bytes]) -> Statement:
-        """Write columns of a row, from which so many records are gone."""
+        """Write columns of a row without its deleted records."""
         sets = ", ".join(f"{name} = ${at}" for at, name in enumerate(columns, 3))
         sql = f"UPDATE {self.name} SET size = size - $2::int8, {sets} WHERE first = $1::int8"
         return statement(sql, wire_int(first), wire_int(deleted), *columns.values())
 
     def forget(self, numbers: Sequence[int]) -> Statement:
-        """Drop the notes on deleted records: their rows are rewritten without them."""
+        """Drop the notes on deleted records of rewritten rows."""
         sql = f"DELETE FROM {self.forgotten} WHERE {self._number} = ANY($1::int8[])"
         return statement(sql, wire_ints(numbers))
 
     def find_sparse(self) -> Statement:
-        """Read the first numbers of the rows that are sparse."""
+        """Read the first numbers of sparse rows."""
         return statement(f"SELECT first FROM {self.name} WHERE 2 * remaining <= size")
 
 
-# Rows that a commit rewrites at most: it keeps clients waiting.
-_AT_ONCE: Final = 64
+_AT_ONCE: Final = 64  # rows that a commit rewrites at most: clients wait
 
 #: Returns the columns of a row without the records of some numbers.
 Rewrite = Callable[[tuple[Any, ...], set[int]], dict[str, bytes]]
@@ -138,7 +134,7 @@ Rewrite = Callable[[tuple[Any, ...], set[int]], dict[str, bytes]]
 def rewriting(
     database: Database, table: PackedTable, columns: str, rewrite: Rewrite
 ) -> list[Statement]:
-    """Read `columns` of some sparse rows of a table, and make statements that rewrite the rows."""
+    """Read `columns` of some sparse rows, and make statements that rewrite the rows."""
     firsts = list(islice(table.sparse, _AT_ONCE))
     if not firsts:
         return []

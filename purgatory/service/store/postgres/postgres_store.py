@@ -1,11 +1,8 @@
 """PostgresStore: operations and their outcomes in a PostgreSQL database, as `Store` promises.
 
-The active server's, from its takeover until it ends or is fenced: each commit asks whether it still
-has the lease (see `Groups`). Doubt never reaches the server: a commit returns, was refused, or the
-server is fenced. While the database is away, a commit or a read waits for it, until `stop`.
-
-Operations and outcomes are written many to a row, other rows many to a statement. Past 400 lines: a
-method for each promise of the contract.
+Each commit checks that the server still has the lease (see `Groups`). Doubt never reaches the
+server: a commit returns, was refused, or the server is fenced. While the database is away, a commit
+or a read waits for it, until `stop`. Used by one thread at a time: see `Store`.
 """
 
 import logging
@@ -42,17 +39,15 @@ from purgatory.service.store.table_store import TableStore
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Seconds after which the size of the database is asked for again.
-_SIZE_AGE_S: Final = 60.0
+_SIZE_AGE_S: Final = 60.0  # until the size of the database is read again
 
 
 class PostgresStore(TableStore):
     """The store in the database of `url`, for the holder of `lease`.
 
-    `require_replicated`: refuse what the database would not hand to a synchronous standby.
-    `answer_s`: seconds after which a group without an answer is in doubt. Raises StoreError if the
-    database cannot be used, StoreFenced if another server has the lease. The tables exist:
-    `PostgresLeaseRow.set_up` has made them.
+    `require_replicated`: refuse writes without a synchronous standby. `answer_s`: seconds after
+    which a group without an answer is in doubt. Raises StoreError if the database cannot be used,
+    StoreFenced if another server has the lease. `PostgresLeaseRow.set_up` has made the tables.
     """
 
     def __init__(
@@ -118,7 +113,7 @@ class PostgresStore(TableStore):
     # Writing.
 
     def commit(self, changes: Changes) -> None:
-        """Write all changes or none, atomically and durably. Raises StoreError, StoreFenced."""
+        """See `Store`."""
         deletes: list[tuple[PackedTable, Statement]] = []
         statements = self._statements(changes, deletes)
         found = self._write(statements, self._last_of(changes))
@@ -140,7 +135,7 @@ class PostgresStore(TableStore):
     def _statements(
         self, changes: Changes, deletes: list[tuple[PackedTable, Statement]]
     ) -> list[Statement]:
-        """Return what a commit writes; adds to `deletes` what deletes from packed tables."""
+        """Return what a commit writes; add the deletes from packed tables to `deletes`."""
         made: list[Statement] = []
         if changes.operations:
             made.append(self._operations.write(changes.operations))
@@ -151,7 +146,9 @@ class PostgresStore(TableStore):
         if changes.has_others:
             if changes.delete_operations or changes.delete_outcomes:
                 made += self._deleting(changes, deletes)
-            made += self._other_statements(changes)
+            made += self._small.writing(changes)
+            if changes.remembered is not None:
+                made += self.remembered.write(changes.remembered)
         return made
 
     def _deleting(
@@ -167,14 +164,6 @@ class PostgresStore(TableStore):
                 deletes.append((rows.table, rows.table.delete(numbers)))
                 made.append(deletes[-1][1])
         return made + self._small.deleting_spreads()
-
-    def _other_statements(self, changes: Changes) -> list[Statement]:
-        """Write what most transactions have none of."""
-        made: list[Statement] = []
-        made += self._small.writing(changes)
-        if changes.remembered is not None:
-            made += self.remembered.write(changes.remembered)
-        return made
 
     def _last_of(self, changes: Changes) -> JournalPosition:
         """Return the last numbers of these changes; 0: none."""
@@ -193,19 +182,19 @@ class PostgresStore(TableStore):
         return JournalPosition(operation, outcome, event, extension, job)
 
     def set_metadata(self, metadata: dict[str, Any]) -> None:
-        """Write metadata, in a separate commit."""
+        """See `Store`."""
         self._write(self._metadata_statements(metadata))
 
     def _metadata_statements(self, metadata: dict[str, Any]) -> list[Statement]:
         return [self._meta.write(key, value) for key, value in metadata.items()]
 
     def check_room(self, size: int) -> None:
-        """Write `size` bytes and delete them, in commits of their own. Raises StoreError."""
+        """See `Store`."""
         self._write([self._meta.fill_room(os.urandom(size))])  # zeros would be compressed
         self._write([self._meta.empty_room()])
 
     def shift_times(self, by_ms: int, metadata: dict[str, Any]) -> None:
-        """Move the times that still matter, and write metadata, in one commit."""
+        """See `Store`."""
         ended = [one.number for one in self.outcomes_without_results()]
         made = [*self._operations.shifting(by_ms, ended), *self._small.shifting(by_ms, ended)]
         made += self.remembered.shifting(by_ms)
@@ -215,12 +204,12 @@ class PostgresStore(TableStore):
     # The start.
 
     def metadata(self) -> dict[str, Any]:
-        """Read the metadata: key -> value."""
+        """See `Store`."""
         with damage_refused(self._database.where):
             return metadata_of(self._database.rows(self._meta.read()))
 
     def last_numbers(self) -> JournalPosition:
-        """Return the last numbers ever given, also of deleted rows."""
+        """See `Store`."""
         sql = (
             "SELECT last_operation, last_outcome, last_event, last_extension, last_job "
             f"FROM {self._namespace.table('lease')}"
@@ -228,17 +217,17 @@ class PostgresStore(TableStore):
         return JournalPosition(*self._database.rows(statement(sql))[0])
 
     def outcomes_without_results(self, after: int = 0) -> Iterator[StoredOutcome]:
-        """Yield all outcomes numbered above `after`, in order, without keys and results."""
+        """See `Store`."""
         with damage_refused(self._database.where):
             yield from self._outcomes.small(after)
 
     def outcomes(self) -> Iterator[StoredOutcome]:
-        """Yield all outcomes as they were written, in order: a result may refer to a spread."""
+        """See `Store`."""
         with damage_refused(self._database.where):
             yield from self._outcomes.all()
 
     def progress(self) -> Iterator[tuple[int, str, bytes]]:
-        """Yield number, key and value of the keys completed of pending operations."""
+        """See `Store`."""
         table = self._small.progress
         rows = self._rows(table.select())
         ended = self._ended() if rows else set()
@@ -247,11 +236,10 @@ class PostgresStore(TableStore):
         return (row for row in found if row[0] not in ended)
 
     def _ended(self) -> set[int]:
-        """Return the numbers of the ended operations."""
         return {one.number for one in self.outcomes_without_results()}
 
     def sizes(self, table: Literal["progress", "held", "replies"]) -> Iterator[tuple[str, int]]:
-        """Yield the key, or the session, and the bytes of each value that a table has."""
+        """See `Store`."""
         rows = self._rows(self._small.sizes(table))
         if table == "progress" and rows:
             ended = self._ended()
@@ -277,7 +265,7 @@ class PostgresStore(TableStore):
     # The life of the store.
 
     def trouble(self) -> str:
-        """Say nothing: a database that is away is waited for."""
+        """Say nothing: a lost database is waited for."""
         return ""
 
     def waits_for(self) -> str:
@@ -285,7 +273,7 @@ class PostgresStore(TableStore):
         return self._database.waits_for
 
     def stored_bytes(self) -> int:
-        """Return the bytes of all tables, as of a minute ago."""
+        """See `Store`. As of a minute ago."""
         return self._stored_bytes
 
     def _look_at_size(self) -> None:
@@ -298,11 +286,11 @@ class PostgresStore(TableStore):
         self._stored_bytes = self._rows(statement(sql, schema))[0][0]
 
     def stop(self) -> None:
-        """Stop waiting for an unreachable database: a commit then raises. Any thread."""
+        """See `Store`."""
         self._database.interrupt.set()
 
     def close(self) -> None:
-        """Close the session. Idempotent."""
+        """See `Store`."""
         self.is_closing = True
         self._database.close()
 

@@ -1,4 +1,4 @@
-"""PostgresRemembered: the rows of what has ended and is remembered, by place.
+"""PostgresRemembered: the rows of ended, remembered operations and jobs, by place.
 
 Part of `PostgresStore`, for its thread. Reads raise StoreError.
 """
@@ -10,7 +10,7 @@ from purgatory.service.store.contract import COUNT, LAST_PLACE, SHIFT, Remembere
 from purgatory.service.store.postgres.metadata_rows import MetadataRows, value_of
 from purgatory.service.store.postgres.namespace import Namespace
 from purgatory.service.store.postgres.sessions.database import Database
-from purgatory.service.store.postgres.sessions.session import Statement, statement
+from purgatory.service.store.postgres.sessions.session import Statement
 from purgatory.service.store.postgres.sessions.wire_values import wire_int
 from purgatory.service.store.postgres.tables import KeyedTable
 from purgatory.service.store.rows import RememberedRow
@@ -64,33 +64,33 @@ class PostgresRemembered(RememberedRows):
         return made
 
     def read(self, places: Sequence[int]) -> list[RememberedRow]:
-        """Return the rows of some places that exist, the latest first."""
+        """See `RememberedRows`."""
         found = [RememberedRow(*row) for row in self._database.rows(self._rows.select_keys(places))]
         found.sort(reverse=True)
         return [row._replace(until_ms=row.until_ms + self._shift_ms) for row in found]
 
     def due(self, now_ms: int, limit: int) -> list[tuple[int, int]]:
-        """Return hash and place of at most `limit` rows whose time is over."""
+        """See `RememberedRows`."""
         rest = f"WHERE until_ms <= $1::int8 ORDER BY until_ms LIMIT {limit}"
         before = wire_int(now_ms - self._shift_ms)
         return self._database.rows(self._rows.select(rest, before, columns=("hash", "place")))
 
     def shifting(self, by_ms: int) -> list[Statement]:
-        """Move the times of all rows, which are not written: they may be millions."""
+        """Move the times of all rows, unwritten: they may be millions."""
         if not self.counts()[0]:
             return []
         return [self._meta.write(SHIFT, self._shift_ms + by_ms)]
 
     def read_shift(self) -> None:
-        """Read by how much times are moved, after a commit of `shifting`."""
+        """Read the shift, after a commit of `shifting`."""
         self._shift_ms = self._number(SHIFT)
 
     def counts(self) -> tuple[int, int]:
-        """Return how many rows there are, and the last place ever given."""
+        """See `RememberedRows`."""
         return self._number(COUNT), self._number(LAST_PLACE)
 
     def shards(self) -> Iterator[tuple[int, int, bytes]]:
-        """Yield number, last place and entries of each stored shard."""
+        """See `RememberedRows`."""
         for page in self._database.pages(-1, self._shard_page):
             yield from page
 
@@ -99,14 +99,11 @@ class PostgresRemembered(RememberedRows):
         return self._shards.select(rest, wire_int(after))
 
     def entries(self, after: int) -> Iterator[tuple[int, int]]:
-        """Yield hash and place of the rows of later places, in order."""
+        """See `RememberedRows`."""
         for page in self._database.pages(after, self._entry_page):
             for place, hashed in page:
                 yield hashed, place
 
     def _entry_page(self, after: int, limit: int) -> Statement:
-        return statement(
-            f"SELECT place, hash FROM {self._rows.name} WHERE place > $1::int8 "
-            f"ORDER BY place LIMIT {limit}",
-            wire_int(after),
-        )
+        rest = f"WHERE place > $1::int8 ORDER BY place LIMIT {limit}"
+        return self._rows.select(rest, wire_int(after), columns=("place", "hash"))

@@ -1,8 +1,8 @@
-"""The schema in PostgreSQL: made by the first server, brought to its version by an active one.
+"""The schema in PostgreSQL: made by the first server, migrated by an active one.
 
-A standby of a later version starts beside an active of an earlier one, and changes nothing: the
-steps of a migration run after its takeover, fenced, so the earlier active has ended by then. Used
-by the thread that looks at the lease, and by the one that opens a store.
+A standby of a later version starts beside an active of an earlier one, and changes nothing: a
+migration runs after its takeover, fenced. Used by the thread that looks at the lease, and by the
+one that opens a store.
 """
 
 import logging
@@ -33,8 +33,7 @@ OLDEST_VERSION: Final = 1
 #: Version -> the statements that lead to it from the version before; `{schema}` as in `TABLES`.
 #: The SQL is that of its time: it does not change when the tables do.
 STEPS: Final[dict[int, str]] = {2: translated(ATTEMPTS)}
-# How often the tables are made, while other servers are making them as well.
-_TRIES: Final = 20
+_TRIES: Final = 20  # to make the tables, while other servers make them
 
 
 def table_names(statements: str) -> tuple[str, ...]:
@@ -46,14 +45,13 @@ def table_names(statements: str) -> tuple[str, ...]:
     )
 
 
-#: The names of all tables, in the order in which they are made.
 TABLE_NAMES: Final = table_names(TABLES)
 
 
 def set_up_schema(session: DatabaseSession, namespace: Namespace, timeout_s: float) -> None:
     """Make missing tables. Raises StoreError, in a single line, if impossible.
 
-    That is: the database is too old, the tables are of a later version, or of another program.
+    That is: the database is too old, or the tables are of a later version or another program.
     """
     _check_server(session)
     for _ in range(_TRIES):
@@ -83,7 +81,6 @@ def _check_server(session: DatabaseSession) -> None:
 
 
 def _tables(session: DatabaseSession, namespace: Namespace, timeout_s: float) -> set[str]:
-    """Return the schema's tables with our names."""
     sql = (
         "SELECT relname::text FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace "
         "WHERE nspname = $1::text AND relkind IN ('r', 'p', 'v', 'm', 'f')"
@@ -133,7 +130,6 @@ def _creation(namespace: Namespace) -> list[Statement]:
             f"INSERT INTO {namespace.table(VERSION_TABLE)} VALUES ($1::int8)",
             wire_int(SCHEMA_VERSION),
         ),
-        # A new database gives its own numbers.
         statement(
             f"INSERT INTO {namespace.table('meta')} VALUES ('{DATABASE_ID}', $1::bytea)",
             database_id,
@@ -147,7 +143,7 @@ def _creation(namespace: Namespace) -> list[Statement]:
 
 
 def statements_of(text: str, namespace: Namespace) -> list[Statement]:
-    """Split SQL, each statement of which ends with a semicolon and a line, or a comment."""
+    """Split SQL, each statement of which ends with a semicolon and a line or comment."""
     lines = [line.partition(" --")[0] for line in text.splitlines()]
     return [
         statement(one.replace("{schema}", namespace.schema))
@@ -159,7 +155,7 @@ def statements_of(text: str, namespace: Namespace) -> list[Statement]:
 def migration(
     namespace: Namespace, version: int, steps: Mapping[int, str] = STEPS
 ) -> list[Statement]:
-    """Return the statements that bring the tables of `version` to the present one; may be none."""
+    """Return the statements that bring tables of `version` to the present one."""
     found: list[Statement] = []
     for target in sorted(steps):
         if target > version:

@@ -1,7 +1,7 @@
 """The tables of a namespace, as the present version of the schema has them. Constants; any thread.
 
 `{schema}` stands for the name of the schema. Texts of clients are `bytea` (see `wire_values`),
-times Unix milliseconds. The rows of `lease` and of `purgatory_version` are one each.
+times Unix milliseconds. `lease` and `purgatory_version` have one row each.
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ from purgatory.service.store.shared_tables import (
     SPREADS,
 )
 
-#: Its row has the version of the schema; no other program has such a table.
+#: No other program has such a table.
 VERSION_TABLE: Final = "purgatory_version"
 
 _OWN_TABLES: Final = """

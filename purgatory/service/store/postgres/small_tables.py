@@ -1,4 +1,4 @@
-"""SmallTables: the store's tables with a row for each thing, and what a commit does with them.
+"""SmallTables: the store's tables with a row for each thing, and a commit's statements on them.
 
 Part of `PostgresStore`, for its thread. Makes statements only.
 """
@@ -13,9 +13,16 @@ from purgatory.service.store.postgres.sessions.session import Rows, Statement, s
 from purgatory.service.store.postgres.sessions.wire_values import Kind, wire_int, wire_ints
 from purgatory.service.store.postgres.tables import Columns, KeyedTable
 from purgatory.service.store.rows import delete_early_attempts
-from purgatory.service.store.table_store import QUEUES, SHAPES, SHIFTED, queued_of, rows_of
+from purgatory.service.store.table_store import (
+    QUEUES,
+    SHAPES,
+    SHIFTED,
+    deleted_of,
+    queued_of,
+    rows_of,
+)
 
-# The kinds of columns that are no whole numbers.
+# Of columns that are no whole numbers.
 _KINDS: Final[dict[str, Kind]] = {
     "client": "text",
     "counts": "bytea",
@@ -46,11 +53,11 @@ def _columns(*names: str) -> Columns:
 
 
 class SmallTables:
-    """The tables of a namespace. `is_used_up`: SQL of a spread to which no outcome refers."""
+    """The tables of a namespace. `is_used_up`: SQL of an unused spread `s`."""
 
     def __init__(self, namespace: Namespace, is_used_up: str) -> None:
         self._is_used_up = is_used_up
-        #: By name, also those of the journal's queue.
+        #: With those of the journal's queue.
         self.by_name: dict[str, KeyedTable] = {
             name: KeyedTable(
                 namespace, name, _columns(*shape.columns), keys=shape.keys, times=shape.times
@@ -90,13 +97,7 @@ class SmallTables:
             seqs = wire_ints(changes.trim_attempts)
             sql = delete_early_attempts(tables["attempts"].name)
             made.append(statement(f"{sql} AND seq = ANY($1::int8[])", seqs))
-        for name, keys in (
-            ("held", changes.delete_held),
-            ("named_leases", changes.delete_named_leases),
-            ("limits", changes.delete_limits),
-        ):
-            if keys:
-                made.append(tables[name].delete(keys))
+        made += [tables[name].delete(keys) for name, keys in deleted_of(changes)]
         if changes.delete_repeats:
             made.append(tables["repeats"].delete(*zip(*changes.delete_repeats, strict=True)))
         if changes.delete_replies:
@@ -104,7 +105,7 @@ class SmallTables:
         return made
 
     def deleting(self, changes: Changes) -> list[Statement]:
-        """Delete the rows of operations and deleted outcomes."""
+        """Delete the rows of deleted operations and outcomes."""
         made: list[Statement] = []
         deadlines, attempts = self.by_name["deadlines"], self.by_name["attempts"]
         if numbers := changes.delete_operations:
@@ -120,14 +121,14 @@ class SmallTables:
         return made
 
     def deleting_spreads(self) -> list[Statement]:
-        """Delete the spreads to which no outcome refers any more."""
+        """Delete the spreads to which no outcome refers."""
         spreads = self.by_name["spreads"]
         if not spreads.is_used:
             return []
         return [statement(f"DELETE FROM {spreads.name} s WHERE {self._is_used_up}")]
 
     def sizes(self, table: Literal["progress", "held", "replies"]) -> Statement:
-        """Read the key, or the session, and the bytes of each value that a table has."""
+        """See `Store.sizes`."""
         sized = self.progress if table == "progress" else self.by_name[table]
         return statement(_SIZES[table].format(sized.name))
 

@@ -16,15 +16,13 @@ from purgatory.service.store.postgres.sessions.wire_values import (
     wire_int,
 )
 
-#: Columns of a table, with their kinds.
 Columns = dict[str, Kind]
 
 
 class KeyedTable:
-    """A table; rows are written instead of those of the same key, the first `keys` columns.
+    """A table; rows replace those of the same key, the first `keys` columns.
 
-    `times`: the columns that `shift_times` moves. `kept`: a row of a key that exists is an error,
-    as for numbers given once.
+    `times`: the columns that `shift_times` moves. `kept`: a row of an existing key is an error.
     """
 
     def __init__(
@@ -39,7 +37,7 @@ class KeyedTable:
     ) -> None:
         self.name: str = namespace.table(name)
         self.columns: Columns = columns
-        #: Whether it has, or may have, a row: nothing is looked up or deleted in an empty one.
+        #: Whether it may have a row: nothing is looked up or deleted in an empty table.
         self.is_used: bool = True
         self._kinds: list[Kind] = list(columns.values())
         self._keys: Final = list(columns)[:keys]
@@ -58,7 +56,7 @@ class KeyedTable:
         )
 
     def write(self, values: list[Any]) -> Statement:
-        """Write rows, given as a flat list of their values."""
+        """Write rows, as a flat list of values."""
         self.is_used = True
         width = len(self._kinds)
         if not self._kept and len(values) > width:
@@ -78,7 +76,7 @@ class KeyedTable:
         return [value for row in rows.values() for value in row]
 
     def delete(self, *keys: Sequence[Any]) -> Statement:
-        """Delete the rows of some keys, given as a list for each of the key's columns."""
+        """Delete the rows of some keys, a list for each of the key's columns."""
         return statement(self._delete, *map(wire_array, self._kinds, keys))
 
     def delete_by_first(self, keys: Sequence[Any]) -> Statement:
@@ -88,7 +86,7 @@ class KeyedTable:
         return statement(f"DELETE FROM {self.name} WHERE {condition}", wire_array(kind, keys))
 
     def select(self, rest: str = "", *values: bytes, columns: Sequence[str] = ()) -> Statement:
-        """Read rows; `rest`: what follows in the statement. `columns`: all by default."""
+        """Read rows; `rest`: the statement's end. `columns`: all by default."""
         names = ", ".join(columns or self.columns)
         return statement(f"SELECT {names} FROM {self.name} {rest}", *values)
 

@@ -1,8 +1,7 @@
 """Files of an SQLite database: their rights, copies, and the log.
 
-Files that the service makes are for their owner alone, whatever the umask.
-`DatabaseFiles` is what a store does to its files beside SQLite; a simulation has its own. Any
-thread, but for `WalPreallocator`: the store thread alone.
+Files that the service makes are for their owner alone, whatever the umask. Any thread, but for
+`WalPreallocator`: the store thread alone.
 """
 
 import os
@@ -16,10 +15,9 @@ from purgatory.errors import StoreError
 from purgatory.service.store.data_directory import OTHERS, PRIVATE_FILE
 
 CopyProgress = Callable[[int, int], None]
-"""Takes how many bytes are copied, and of how many."""
+"""Takes the copied bytes, and of how many."""
 
-# Bytes copied between two calls of it.
-_STEP_BYTES: Final = 1 << 22
+_STEP_BYTES: Final = 1 << 22  # copied between two calls
 # SQLite gives its log and index the mode of the database.
 _SQLITE_SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
 
@@ -27,7 +25,7 @@ _SQLITE_SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
 def make_database_private(path: Path) -> None:
     """Make an empty database file, or make the files of one private. Raises StoreError.
 
-    Before SQLite has the file open: closing another descriptor of it would drop SQLite's locks.
+    Call it before SQLite opens the file: closing another descriptor would drop SQLite's locks.
     """
     try:
         if not path.exists():
@@ -53,7 +51,7 @@ _MAX_BYTES: Final = 1 << 20
 
 
 class WalPreallocator:
-    """Extends the log at `path`, until it has `enough` bytes; `system` stands for `os`."""
+    """Extends the log at `path` up to `enough` bytes; `system` stands for `os`."""
 
     def __init__(self, path: Path, enough: int, system: Any = os) -> None:
         self._system = system
@@ -64,7 +62,7 @@ class WalPreallocator:
         self._closed = False
 
     def extend_if_full(self) -> bool:
-        """Extend the log if the last commit has filled it; False if it was cut off meanwhile."""
+        """Extend the log if the last commit filled it; False if it was cut off."""
         if self._closed:
             return True
         try:
@@ -99,8 +97,8 @@ def copy_database(
 ) -> None:
     """Copy the database of `connection`, as it is at one moment, to the file `target`.
 
-    Other connections may write meanwhile, but with `progress`. It is on disk when this returns; a
-    file of that name is replaced. Raises StoreError, which names the file.
+    Other connections may write meanwhile, but not with `progress`. The copy is on disk when this
+    returns; a file of that name is replaced. Raises StoreError, which names the file.
     """
     unfinished = target.with_name(f".{target.name}.unfinished")
     try:
@@ -120,8 +118,8 @@ def _copy(connection: sqlite3.Connection, target: Path, progress: CopyProgress |
     copy = sqlite3.connect(target, isolation_level=None)
     try:
         if progress is None:
-            # All pages in one step: with several, SQLite begins anew whenever another connection
-            # has written. A reader does not block the writer, whose log grows meanwhile.
+            # All pages in one step: with several, SQLite begins anew after another's write. The
+            # writer's log grows meanwhile.
             connection.backup(copy)
         else:
             _copy_in_steps(connection, copy, progress)
@@ -141,18 +139,18 @@ def _copy_in_steps(
 
 
 class DatabaseFiles:
-    """What a store does to the files of a database; a simulation has its own."""
+    """The store's work on the files of a database; a simulation has its own."""
 
     def make_private(self, path: Path) -> None:
-        """Make an empty database file, or make the files of one private. Raises StoreError."""
+        """See `make_database_private`."""
         make_database_private(path)
 
     def wal_preallocator(self, log: Path, enough: int) -> WalPreallocator:
-        """Return what extends the write-ahead log `log` up to `enough` bytes."""
+        """See `WalPreallocator`."""
         return WalPreallocator(log, enough)
 
     def copy(self, connection: sqlite3.Connection, target: Path, progress: CopyProgress) -> None:
-        """Copy the database of a connection to `target`. Raises StoreError; see `copy_database`."""
+        """See `copy_database`."""
         copy_database(connection, target, progress)
 
 
@@ -162,8 +160,8 @@ REAL_FILES: Final = DatabaseFiles()
 class FileWatch:
     """Watches the file `database` of an open database, its log, and the log's index.
 
-    A program goes on with an open file after its name is gone: the writes are lost for a later
-    start. Any thread, one at a time.
+    A program keeps an open file whose name is gone: a later start lacks the writes. Any thread, one
+    at a time.
     """
 
     def __init__(self, database: Path) -> None:

@@ -1,8 +1,7 @@
 """Migrations: bring a database of an earlier schema to the present one, a version at a time.
 
-Each step is a transaction, so one that fails leaves the version before. A new database gets the
-tables of all versions at once. The SQL is that of its time: it does not change when the schema
-does. Used by the thread that opens the store.
+Each step is a transaction: a failed step leaves the version before. The SQL is that of its time: it
+does not change when the schema does. Used by the thread that opens the store.
 """
 
 import sqlite3
@@ -30,10 +29,9 @@ def quiet(_: str) -> None:
     """Ignore a text."""
 
 
-# Rows between two notes.
-_NOTED: Final = 1000
+_NOTED: Final = 1000  # rows between two notes
 
-#: What remains of the tables of version 1, beside those of operations that need several keys.
+#: What remains of version 1, beside `PROGRESS`.
 _FIRST_TABLES: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE outcomes (
@@ -71,13 +69,12 @@ DROP TABLE operations;
 
 
 def run_statements(connection: sqlite3.Connection, statements: str) -> None:
-    """Run SQL statements, each of which ends with a semicolon and the end of a line."""
+    """Run SQL statements, each ending with a semicolon and a line."""
     for statement in statements.split(";\n"):
         connection.execute(statement)
 
 
 def _pack_operations(connection: sqlite3.Connection, note: Note) -> None:
-    """Store operations in batches; present operations become batches of one."""
     [(total,)] = connection.execute("SELECT count(*) FROM operations")
     done = count(1)
 
@@ -86,21 +83,14 @@ def _pack_operations(connection: sqlite3.Connection, note: Note) -> None:
     ) -> bytes:
         if (number := next(done)) % _NOTED == 0:
             note(f"{number:,} of {total:,} operations are converted")
-        return _packed(op_id, keys, timeout_ms, need, kind, payload)
+        values = (op_id, Raw(keys), timeout_ms, need, kind, Raw(payload or b"\xc0"))
+        return msgspec.msgpack.encode([values])
 
     connection.create_function("packed", 6, packed, deterministic=True)
     run_statements(connection, _BATCHES + _MOVE_OPERATIONS)
 
 
-def _packed(
-    op_id: str, keys: bytes, timeout_ms: int, need: int, kind: str, payload: bytes | None
-) -> bytes:
-    values = (op_id, Raw(keys), timeout_ms, need, kind, Raw(payload or b"\xc0"))
-    return msgspec.msgpack.encode([values])
-
-
 def _adding(tables: str) -> Callable[[sqlite3.Connection, Note], None]:
-    """Return a step that makes tables."""
     return lambda connection, _: run_statements(connection, tables)
 
 
@@ -125,10 +115,7 @@ def create_tables(connection: sqlite3.Connection) -> None:
 
 
 def migrate(connection: sqlite3.Connection, version: int, note: Note = quiet) -> int:
-    """Run the steps that a database of `version` lacks; returns its version then.
-
-    `note` gets the progress of a long step.
-    """
+    """Run the steps that a database of `version` lacks; return its version then."""
     for target in sorted(STEPS):
         if target > version:
             connection.execute("BEGIN IMMEDIATE")

@@ -19,7 +19,7 @@ _CHUNK: Final = 500
 
 
 class OperationBatches:
-    """The table of operations of an SQLite connection; see the module."""
+    """The table of operations of an SQLite connection."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -33,11 +33,11 @@ class OperationBatches:
             self._connection.execute(sql, row)
 
     def last(self) -> int:
-        """Return the last number in the table, also of a deleted operation; 0 if empty."""
+        """Return the last number in the table, also if deleted; 0 if empty."""
         return self._read_one("SELECT last FROM batches ORDER BY first DESC LIMIT 1") or 0
 
     def oldest_submission_ms(self) -> int | None:
-        """Return a time before which none was submitted; None if the table is empty."""
+        """See `Store.oldest_submission_ms`."""
         return self._read_one("SELECT min(submitted_ms) FROM batches")
 
     def _read_one(self, sql: str) -> int | None:
@@ -45,7 +45,7 @@ class OperationBatches:
         return row[0] if row else None
 
     def all(self, after: int) -> Iterator[StoredOperation]:
-        """Yield the operations with numbers above `after`, in order."""
+        """See `Store.submissions`."""
         run = self._connection.execute
         deleted = {
             number for (number,) in run("SELECT number FROM forgotten WHERE number > ?", (after,))
@@ -56,25 +56,19 @@ class OperationBatches:
                 yield from row.all(after, deleted)
 
     def some(self, after: int, batches: int) -> list[StoredOperation]:
-        """Return the operations of the next so many batches with numbers above `after`, in order.
-
-        Deleted rows may be among them. None: the last page.
-        """
+        """See `Store.some_operations`."""
         sql = f"SELECT {COLUMNS} FROM batches WHERE last > ? ORDER BY first LIMIT ?"
         rows = self._connection.execute(sql, (after, batches)).fetchall()
         return [one for row in map(PackedBatch._make, rows) for one in row.all(after)]
 
     def some_before(self, number: int, batches: int) -> list[StoredOperation]:
-        """Return the operations of so many batches with numbers below `number`, the newest first.
-
-        Deleted rows may be among them. None: the last page.
-        """
+        """See `Store.some_operations_before`."""
         sql = f"SELECT {COLUMNS} FROM batches WHERE first < ? ORDER BY first DESC LIMIT ?"
         rows = self._connection.execute(sql, (number, batches)).fetchall()
         return [one for row in map(PackedBatch._make, rows) for one in row.all_before(number)]
 
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
-        """Return number -> operation, for existing `numbers`."""
+        """See `Store.by_numbers`."""
         by_batch = self._by_batch(numbers)
         return {
             operation.number: operation
@@ -83,7 +77,6 @@ class OperationBatches:
         }
 
     def _by_batch(self, numbers: Sequence[int]) -> dict[int, list[int]]:
-        """Group numbers by the first number of their batch."""
         firsts: dict[int, list[int]] = {}
         for chunk in chunks(numbers):
             sql = (
@@ -97,7 +90,7 @@ class OperationBatches:
     def _rows(self, firsts: Iterable[int]) -> Iterator[PackedBatch]:
         for chunk in chunks(list(firsts)):
             sql = f"SELECT {COLUMNS} FROM batches WHERE first IN {placeholders(chunk)}"
-            # One at a time: a row may have many payloads.
+            # One at a time: a row may be large.
             yield from map(PackedBatch._make, self._connection.execute(sql, chunk))
 
     def delete(self, numbers: Sequence[int]) -> None:
@@ -128,7 +121,6 @@ class OperationBatches:
         return len(deleted) == size
 
     def _rewrite_without(self, first: int, deleted: set[int]) -> None:
-        """Rewrite a batch without some operations."""
         [row] = self._rows([first])
         left = row.without(deleted)
         self._connection.execute(

@@ -1,8 +1,7 @@
-"""RememberedTable: the store's rows of what has ended and is remembered, by place.
+"""RememberedTable: the store's rows of ended, remembered operations and jobs.
 
-Rows are appended in the order in which they are written, and deleted by time. `RememberedIds` finds
-a row by id; its shards are stored here from time to time: a start reads these, and the rows
-that were written later.
+`RememberedIds` finds a row by id; its shards are stored here from time to time: a start reads
+these, and the rows written later.
 
 Part of `SqliteStore`, used by the store thread alone. Nothing here begins or ends a transaction.
 Reads raise StoreError; errors of other methods are SQLite's.
@@ -20,18 +19,18 @@ from purgatory.service.store.sqlite.tables import RowInserter, chunks, placehold
 
 _SET_META: Final = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
 _CHUNK: Final = 1000
-#: With more rows than that, a start checks all tables but these: it would read gigabytes.
+#: With more rows, a start does not check these tables: it would read gigabytes.
 MAX_CHECKED: Final = 100_000
 
 
 class RememberedTable(RememberedRows):
-    """The tables of an SQLite connection to the file `where`. `limit`: see `RowInserter`."""
+    """The tables in the file `where`. `limit`: see `RowInserter`."""
 
     def __init__(self, connection: sqlite3.Connection, limit: int, where: str) -> None:
         self._connection = connection
         self._where = where
         self._insert = RowInserter("remembered", RememberedRow._fields, limit)
-        self._shift_ms = _meta(connection, SHIFT)
+        self._shift_ms = number_of(connection, SHIFT)
 
     def write(self, changes: RememberedChanges) -> None:
         """Write rows and shards, and delete rows."""
@@ -51,7 +50,7 @@ class RememberedTable(RememberedRows):
             run(_SET_META, (LAST_PLACE, changes.last_place))
 
     def read(self, places: Sequence[int]) -> list[RememberedRow]:
-        """Return the rows of some places that exist, the latest first. Raises StoreError."""
+        """See `RememberedRows`."""
         found: list[RememberedRow] = []
         with store_errors(self._where):
             for chunk in chunks(places):
@@ -61,29 +60,29 @@ class RememberedTable(RememberedRows):
         return [row._replace(until_ms=row.until_ms + self._shift_ms) for row in found]
 
     def due(self, now_ms: int, limit: int) -> list[tuple[int, int]]:
-        """Return hash and place of at most `limit` rows whose time is over. Raises StoreError."""
+        """See `RememberedRows`."""
         sql = "SELECT hash, place FROM remembered WHERE until_ms <= ? LIMIT ?"
         with store_errors(self._where):
             return self._connection.execute(sql, (now_ms - self._shift_ms, limit)).fetchall()
 
     def shift_times(self, by_ms: int) -> None:
-        """Move the times of all rows; the rows are not written: they may be millions."""
-        if _meta(self._connection, COUNT):
+        """Move the times of all rows, unwritten: they may be millions."""
+        if number_of(self._connection, COUNT):
             self._shift_ms += by_ms
             self._connection.execute(_SET_META, (SHIFT, self._shift_ms))
 
     def counts(self) -> tuple[int, int]:
-        """Return how many rows there are, and the last place ever given. Raises StoreError."""
+        """See `RememberedRows`."""
         with store_errors(self._where):
-            return _meta(self._connection, COUNT), _meta(self._connection, LAST_PLACE)
+            return number_of(self._connection, COUNT), number_of(self._connection, LAST_PLACE)
 
     def shards(self) -> Iterator[tuple[int, int, bytes]]:
-        """Yield number, last place and entries of each stored shard. Raises StoreError."""
+        """See `RememberedRows`."""
         with store_errors(self._where):
             yield from self._connection.execute("SELECT * FROM remembered_shards")
 
     def entries(self, after: int) -> Iterator[tuple[int, int]]:
-        """Yield hash and place of the rows of later places, in order. Raises StoreError."""
+        """See `RememberedRows`."""
         sql = "SELECT hash, place FROM remembered WHERE place > ? ORDER BY place"
         with store_errors(self._where):
             cursor = self._connection.execute(sql, (after,))
@@ -91,14 +90,15 @@ class RememberedTable(RememberedRows):
                 yield from rows
 
 
-def _meta(connection: sqlite3.Connection, key: str) -> int:
+def number_of(connection: sqlite3.Connection, key: str) -> int:
+    """Return a number of the metadata; 0 if missing."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     return row[0] if row else 0
 
 
 def quick_checks(connection: sqlite3.Connection) -> list[str]:
-    """Return the statements that look for damage; without the rows here, if they are too many."""
-    if _meta(connection, COUNT) <= MAX_CHECKED:
+    """Return the statements that look for damage; without these tables, if large."""
+    if number_of(connection, COUNT) <= MAX_CHECKED:
         return ["PRAGMA quick_check(1)"]
     sql = "SELECT name FROM sqlite_schema WHERE type = 'table'"
     tables = {name for (name,) in connection.execute(sql)} | {"sqlite_schema"}

@@ -1,7 +1,7 @@
-"""The schema of the store's database; older databases are brought up to it when they are opened.
+"""The schema of the store's database; older databases are migrated when opened.
 
-Before the first step of a migration the database is copied: `purgatory.db` of version 2 to
-`purgatory.db.version-2`, which the version before can be started on.
+Before a migration, `purgatory.db` of version 2 is copied to `purgatory.db.version-2`, for a start
+of the version before. Used by the thread that opens the store.
 """
 
 import logging
@@ -56,7 +56,7 @@ def set_up_schema(
 
 
 def schema_version(connection: sqlite3.Connection) -> int:
-    """Return the version of a database's schema; 0 if new, or another program's."""
+    """Return the version of a schema; 0 if new, or another program's."""
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return version
 

@@ -1,4 +1,4 @@
-"""StoreErrors of what SQLite raises, and what the values of a database raise. Any thread."""
+"""StoreErrors of SQLite's errors and of unreadable values. Any thread."""
 
 import contextlib
 import sqlite3
@@ -13,17 +13,16 @@ from purgatory.service.store.contract import DAMAGE
 # After these errors the content of the disk is unknown.
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _FATAL: Final = (sqlite3.SQLITE_IOERR, *_DAMAGED)
-# Of a text that is not UTF-8, which has no code, and of statements that do not fit the schema: they
-# are always the same, so the schema is damaged.
+# No code: a text that is not UTF-8. Else the schema is damaged: statements are always the same.
 _UNREADABLE: Final = (0, sqlite3.SQLITE_ERROR)
 
-# Errors of SQLite, and of values that no server has written.
+# Of SQLite, and of unreadable values.
 _ERRORS: Final = (sqlite3.Error, LookupError, TypeError, ValueError, msgspec.MsgspecError)
 
 
 @contextlib.contextmanager
 def store_errors(where: str, what: str = "read") -> Iterator[None]:
-    """Raise StoreError for a failure of the block: it does `what` with the database `where`."""
+    """Raise StoreError if the block fails: it does `what` with the database `where`."""
     try:
         yield
     except _ERRORS as error:

@@ -1,16 +1,12 @@
 """SqliteStore: operations and their outcomes in an SQLite database, as `Store` promises.
 
-Committed means on disk: WAL with `synchronous=FULL`. Used by one thread at a time: the
-starting thread of a server, then the store thread.
+Committed means on disk: WAL with `synchronous=FULL`. Used by one thread at a time: see `Store`.
 
-Rows are appended in order of their numbers, and deleted in bulk when they are not needed any more;
-so a commit touches few pages, however many operations wait. An operation has ended if there is an
-outcome with its number. Numbers increase and are never given twice.
+Rows are appended in order of their numbers, and deleted in bulk; so a commit touches few pages,
+however many operations wait. An operation has ended if there is an outcome with its number.
 
-Operations are written many to a row (see `OperationBatches`), other rows many to a statement: each
-statement releases the GIL, and getting it back can take milliseconds while another thread computes.
-
-Past 400 lines: a method for each promise of the contract.
+Many rows go into a statement, and many operations into a row: each statement releases the GIL, and
+getting it back can take milliseconds while another thread computes.
 """
 
 import contextlib
@@ -32,7 +28,7 @@ from purgatory.service.store.rows import (
 from purgatory.service.store.sqlite.database_files import REAL_FILES, DatabaseFiles, FileWatch
 from purgatory.service.store.sqlite.migrations import Note, quiet
 from purgatory.service.store.sqlite.operation_batches import OperationBatches
-from purgatory.service.store.sqlite.remembered import RememberedTable, quick_checks
+from purgatory.service.store.sqlite.remembered import RememberedTable, number_of, quick_checks
 from purgatory.service.store.sqlite.schema import set_up_schema
 from purgatory.service.store.sqlite.sqlite_errors import store_errors
 from purgatory.service.store.sqlite.tables import (
@@ -46,16 +42,15 @@ from purgatory.service.store.table_store import (
     SHAPES,
     SHIFTED,
     TableStore,
+    deleted_of,
     queued_of,
     rows_of,
 )
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Key of the metadata for the last number given to an operation, if that was deleted.
+# Keys of the metadata: the last number of a deleted operation, and what `check_room` writes.
 _LAST: Final = "last"
-
-# And for what `check_room` writes, if its end was not written.
 _ROOM: Final = "room"
 
 _SET_META: Final = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
@@ -67,21 +62,18 @@ _SIZES: Final = {
     "replies": "SELECT session, length(reply) FROM replies",
 }
 
-# Pages of 4 KiB in the write-ahead log before they are moved to the database. The commit that
-# reaches this number moves the pages and waits: 4 ms for these, 10 for 2,500, and pipelined submits
-# take 6 % less time than with those.
+# Pages in the write-ahead log before a commit moves them to the database, and waits: 4 ms for
+# these, 10 for 2,500, and pipelined submits take 6 % less time than with those.
 _CHECKPOINT_PAGES: Final = 1_000
 _PAGE_BYTES: Final = 4096
 _BUSY_MS: Final = 1000
 _CHUNK: Final = 500
-# Columns of outcomes that may be null, or large; the others; and the statement's words for all.
+# Columns of outcomes that may be null, or large.
 _LARGE: Final = ("by_key", "result")
 _OUTCOME: Final = ", ".join(StoredOutcome._fields)
 _SMALL_OUTCOME: Final = ", ".join(
     "NULL" if name in _LARGE else name for name in StoredOutcome._fields
 )
-
-
 # Spreads to which no outcome refers any more.
 _USED_UP: Final = (
     "last_seq > 0 AND NOT EXISTS (SELECT 1 FROM outcomes WHERE seq BETWEEN first_seq AND last_seq)"
@@ -89,11 +81,12 @@ _USED_UP: Final = (
 
 
 class SqliteStore(TableStore):
-    """An open database: the file `path`, made if needed, or in memory if that is None.
+    """An open database: the file `path`, made if needed, or in memory if None.
 
     Only the server's user may read the file, under any umask. `connect` opens the connection,
-    `files` are those of the system. Raises StoreError for a file that is another database, damaged,
-    or cannot be written. All methods raise StoreError when the disk fails.
+    `files` are those of the system, `note` gets the progress of a long start. Raises StoreError for
+    a file that is another database, damaged, or cannot be written. All methods raise StoreError
+    when the disk fails.
     """
 
     def __init__(
@@ -117,9 +110,8 @@ class SqliteStore(TableStore):
             except BaseException:
                 self._connection.close()
                 raise
-        #: Raised by each commit once it is set, by any thread: the files are gone.
         self.lost: StoreError | None = None
-        self.is_closing: bool = False  # set before SQLite deletes its log
+        self.is_closing: bool = False  # before SQLite deletes its log
         self._wal_preallocator = None
         if path is not None:
             wal = path.with_name(f"{path.name}-wal")
@@ -138,9 +130,9 @@ class SqliteStore(TableStore):
                 raise StoreError(f"{self._where}: {DAMAGE}: {found}", fatal=True)
 
     def _open_log(self, connect: Callable[..., sqlite3.Connection]) -> sqlite3.Connection:
-        """Connect, with a write-ahead log; on a full disk without the file that indexes the log.
+        """Connect, with a write-ahead log; on a full disk with the log's index in memory.
 
-        The index is in memory then: no other process can open the database meanwhile.
+        No other process can open the database then.
         """
         try:
             return self._connect(connect)
@@ -156,7 +148,7 @@ class SqliteStore(TableStore):
         connection = connect(
             self._where,
             isolation_level=None,
-            check_same_thread=False,  # opened by the thread that starts the server
+            check_same_thread=False,  # the starting thread opens it
             cached_statements=64,
             timeout=_BUSY_MS / 1000,
         )
@@ -185,10 +177,10 @@ class SqliteStore(TableStore):
         self._outcomes = RowInserter("outcomes", StoredOutcome._fields, limit, nullable=_LARGE)
 
     def commit(self, changes: Changes) -> None:
-        """Write all changes or none, atomically and durably. Raises StoreError."""
+        """See `Store`."""
         if self.lost is not None:
             raise self.lost
-        if changes.is_one_row:  # a statement is a transaction by itself: two calls of SQLite less
+        if changes.is_one_row:  # a transaction by itself: two calls of SQLite less
             with store_errors(self._where, "write"):
                 self._write(changes)
             self._extend_log()
@@ -198,7 +190,6 @@ class SqliteStore(TableStore):
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Commit the writes of the block, or keep none."""
         run = self._connection.execute
         with store_errors(self._where, "write"):
             run("BEGIN IMMEDIATE")
@@ -238,7 +229,6 @@ class SqliteStore(TableStore):
             self._write_others(changes)
 
     def _write_others(self, changes: Changes) -> None:
-        """Delete, and write what most transactions have none of."""
         if changes.delete_operations:
             self._delete(changes)
         for name, rows in rows_of(changes):
@@ -246,11 +236,7 @@ class SqliteStore(TableStore):
         for seqs in chunks(changes.trim_attempts):
             sql = delete_early_attempts("attempts")
             self._connection.execute(f"{sql} AND seq IN {placeholders(seqs)}", seqs)
-        for name, keys in (
-            ("held", changes.delete_held),
-            ("named_leases", changes.delete_named_leases),
-            ("limits", changes.delete_limits),
-        ):
+        for name, keys in deleted_of(changes):
             self._tables[name].delete(keys)
         if changes.delete_repeats:
             sql = "DELETE FROM repeats WHERE client = ? AND name = ?"
@@ -283,19 +269,16 @@ class SqliteStore(TableStore):
         self._tables["spreads"].delete_where(_USED_UP)
 
     def metadata(self) -> dict[str, Any]:
-        """Read the metadata: key -> value."""
+        """See `Store`."""
         return dict(self._iterate(f"SELECT key, value FROM meta WHERE key != '{_ROOM}'"))
 
     def set_metadata(self, metadata: dict[str, Any]) -> None:
-        """Write metadata, in a separate commit."""
+        """See `Store`."""
         with self._transaction():
             self._write_metadata(metadata)
 
     def check_room(self, size: int) -> None:
-        """Write `size` bytes and delete them, in commits of their own. Raises StoreError.
-
-        So a full disk is found out that has room for something smaller.
-        """
+        """See `Store`."""
         with self._transaction():
             self._connection.execute(
                 "INSERT OR REPLACE INTO meta VALUES (?, zeroblob(?))", (_ROOM, size)
@@ -307,10 +290,7 @@ class SqliteStore(TableStore):
         self._connection.executemany(_SET_META, list(metadata.items()))
 
     def shift_times(self, by_ms: int, metadata: dict[str, Any]) -> None:
-        """Move the times that still matter, and write metadata, in one commit.
-
-        Ended operations and queued journal rows keep their times.
-        """
+        """See `Store`."""
         with self._transaction():
             ended = self._connection.execute("SELECT number FROM outcomes").fetchall()
             self._operations.shift_times(by_ms, [number for (number,) in ended])
@@ -322,38 +302,34 @@ class SqliteStore(TableStore):
             self._write_metadata(metadata)
 
     def last_numbers(self) -> JournalPosition:
-        """Return the last numbers ever given, also of deleted rows."""
+        """See `Store`."""
         with store_errors(self._where):
             found = dict(self._connection.execute("SELECT name, seq FROM sqlite_sequence"))
             others = (found.get(name) or 0 for name in ("outcomes", *QUEUES))
             return JournalPosition(self._last_operation(), *others)
 
     def _last_operation(self) -> int:
-        kept = self._connection.execute("SELECT value FROM meta WHERE key = ?", (_LAST,)).fetchone()
-        return max(self._operations.last(), kept[0] if kept else 0)
+        return max(self._operations.last(), number_of(self._connection, _LAST))
 
     def outcomes_without_results(self, after: int = 0) -> Iterator[StoredOutcome]:
-        """Yield all outcomes numbered above `after`, in order.
-
-        Without their keys and results, which may be large.
-        """
+        """See `Store`."""
         sql = f"SELECT {_SMALL_OUTCOME} FROM outcomes WHERE seq > ? ORDER BY seq"
         return map(StoredOutcome._make, self._iterate(sql, after))
 
     def outcomes(self) -> Iterator[StoredOutcome]:
-        """Yield all outcomes as they were written, in order: a result may refer to a spread."""
+        """See `Store`."""
         return map(
             StoredOutcome._make, self._iterate(f"SELECT {_OUTCOME} FROM outcomes ORDER BY seq")
         )
 
     def progress(self) -> Iterator[tuple[int, str, bytes]]:
-        """Yield number, key and value of the keys completed of pending operations."""
+        """See `Store`."""
         with store_errors(self._where):
             for row in self._iterate(f"SELECT number, key, value FROM {_PROGRESS}"):
                 yield from checked([row])
 
     def sizes(self, table: Literal["progress", "held", "replies"]) -> Iterator[tuple[str, int]]:
-        """Yield the key, or the session, and the bytes of each value that a table has."""
+        """See `Store`."""
         return self._iterate(_SIZES[table])
 
     def _read_outcomes(self, seqs: Sequence[int]) -> list[StoredOutcome]:
@@ -370,7 +346,7 @@ class SqliteStore(TableStore):
         return self._tables[table].select_keys(keys, columns)
 
     def trouble(self) -> str:
-        """Say what has become of the files; empty: they are where they were."""
+        """Say what has become of the files; empty: unchanged."""
         if self._path is None:
             return ""
         if self._watch is None:
@@ -378,7 +354,7 @@ class SqliteStore(TableStore):
         return self._watch.trouble()
 
     def stored_bytes(self) -> int:
-        """Return the bytes of the database and its log."""
+        """See `Store`."""
         size = 0
         if self._path is not None:
             for path in (self._path, self._path.with_name(f"{self._path.name}-wal")):
@@ -387,10 +363,10 @@ class SqliteStore(TableStore):
         return size
 
     def stop(self) -> None:
-        """Do nothing: a file of the machine is not waited for."""
+        """Do nothing: a file is not waited for."""
 
     def close(self) -> None:
-        """Move the log into the database and close it; errors lose no commit."""
+        """See `Store`. Moves the log into the database."""
         self.is_closing = True
         if self._wal_preallocator is not None:
             self._wal_preallocator.close()

@@ -10,17 +10,15 @@ from typing import Any, Final, TypeVar
 
 _T = TypeVar("_T")
 
-# How many rows a statement inserts, and how many values it names, at most.
 _ROWS_PER_STATEMENT: Final = 512
 _VALUES_PER_STATEMENT: Final = 500
 
 
 class RowInserter:
-    """Inserts many rows with one statement.
+    """Inserts many rows with one statement, in a few sizes, which SQLite compiles once.
 
-    The statements have a few sizes only, so that SQLite compiles each once. Those of `columns` that
-    are `nullable` take an empty text for NULL. `limit`: how many variables SQLite allows in a
-    statement. `verb`: the statement's first words.
+    `nullable`: columns that take an empty text for NULL. `limit`: how many variables
+    SQLite allows in a statement. `verb`: the statement's first words.
     """
 
     def __init__(
@@ -44,7 +42,7 @@ class RowInserter:
     def run(self, execute: Callable[[str, list[Any]], object], values: list[Any]) -> None:
         """Insert the rows of a flat list of values."""
         start, end = 0, len(values)
-        if end == self._columns:  # mostly it is one row
+        if end == self._columns:  # mostly
             execute(self._sql[1], values)
             return
         for size in self._sizes:
@@ -66,10 +64,10 @@ def placeholders(values: Sequence[Any]) -> str:
 
 
 class StoredTable:
-    """A table `name` of an SQLite connection; rows are written instead of those of the same key.
+    """A table `name` of an SQLite connection; rows replace those of the same key.
 
-    Its key is the first of `columns`. `times`: the columns that `shift_times` moves, milliseconds.
-    `limit`: see `RowInserter`. `kept`: a row of a key that exists is an error.
+    The key is the first of `columns`. `times`: the columns that `shift_times` moves, milliseconds.
+    `limit`: see `RowInserter`. `kept`: a row of an existing key is an error.
     """
 
     def __init__(
@@ -87,18 +85,18 @@ class StoredTable:
         self._times = times
         verb = "INSERT INTO" if kept else "INSERT OR REPLACE INTO"
         self._insert = RowInserter(name, columns, limit, verb)
-        # Most servers do not use all tables: nothing is looked up in an empty one.
+        # Nothing is looked up in an empty table.
         self._is_used = bool(self.select("LIMIT 1"))
 
     def write(self, rows: list[Any]) -> None:
-        """Write rows, given as a flat list of their values."""
+        """Write rows, as a flat list of values."""
         self._is_used = True
         self._insert.run(self._execute, rows)
 
     def select(
         self, rest: str = "", values: Sequence[Any] = (), columns: Sequence[str] = ()
     ) -> list[Any]:
-        """Return rows; `rest`: what follows in the statement. `columns`: all by default."""
+        """Return rows; `rest`: the statement's end. `columns`: all by default."""
         names = ", ".join(columns or self._columns)
         return self._execute(f"SELECT {names} FROM {self._name} {rest}", values).fetchall()
 

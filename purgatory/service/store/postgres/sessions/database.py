@@ -1,8 +1,7 @@
 """Database: a store's reads, over sessions reopened after a loss.
 
-A read changes nothing, so an interrupted read is done again. Nothing here holds a transaction
-from one round trip to the next: long tables are read in pages, in the order of a number. One thread
-at a time; `stop` is for any.
+An interrupted read is done again. No transaction lasts from one round trip to the next: long tables
+are read in pages, in the order of a number. One thread at a time; `stop` is for any.
 """
 
 import logging
@@ -26,21 +25,19 @@ from purgatory.service.store.postgres.sessions.session import (
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Seconds that a group of statements, or an attempt to connect, may take.
 ANSWER_S: Final = 15.0
 CONNECT_S: Final = 5.0
-# Seconds between attempts to connect.
-_PAUSE_S: Final = 0.1
-# Rows of a page, at first, at least and at most; and the bytes that a page should have.
+_PAUSE_S: Final = 0.1  # between attempts to connect
+# Rows of a page, at first, at least and at most; and the wanted bytes.
 _PAGE, _LEAST_PAGE, _MOST_PAGE = 500, 16, 8000
 _PAGE_BYTES: Final = 4 << 20
 
 
 class Database:
-    """The database of `url`; `name` returns what the next session is called.
+    """The database of `url`; `name` returns the name of the next session.
 
     `connect_s` and `answer_s`: the seconds that an attempt to connect, and a group, may take.
-    `interrupt` ends what waits; worlds of the simulation have their own.
+    `interrupt` ends waits; a simulation has its own.
     """
 
     def __init__(
@@ -59,13 +56,13 @@ class Database:
         self._session: DatabaseSession | None = None
         self.where: str = shown_url(url)
         self.interrupt: Interrupt = interrupt or Interrupt()
-        #: Whether to wait for a database that is away; a start does not.
+        #: Whether to wait for a lost database; a start does not.
         self.is_patient: bool = False
         #: Why the database could not answer; empty after its next answer. Any thread reads.
         self.waits_for: str = ""
 
     def session(self) -> DatabaseSession:
-        """Return a session, open a moment ago. Raises StoreError: see `is_patient`."""
+        """Return a session that was just open. Raises StoreError: see `is_patient`."""
         session = self._session
         if session is not None:
             if not session.is_lost():
@@ -93,7 +90,7 @@ class Database:
             return self._session
 
     def new_session(self) -> DatabaseSession:
-        """Try once to open a session in the place of the last. Raises SessionLost."""
+        """Open a new session, in one attempt, for the present one. Raises SessionLost."""
         self.drop()
         with self._noted_silence():
             self._session = open_session(self._url, self._name(), self.interrupt, self._connect_s)
@@ -120,11 +117,11 @@ class Database:
             raise
 
     def stopped(self) -> StoreError:
-        """Return what a write raises that was not heard of before `stop`."""
+        """Return the error of an unanswered write after `stop`."""
         return StoreError(f"{self.where}: stopped before the database answered", fatal=True)
 
     def pause(self) -> None:
-        """Wait before the next attempt; not once `stop` was called."""
+        """Wait before the next attempt, unless stopped."""
         self.interrupt.wait(_PAUSE_S)
 
     def drop(self) -> None:
@@ -134,7 +131,7 @@ class Database:
             session.close()
 
     def read(self, *statements: Statement) -> list[Rows]:
-        """Return the rows of each statement, after as many attempts as that takes.
+        """Return the rows of each statement, after as many attempts as needed.
 
         Raises StoreError: see `is_patient`; or if the database refuses the statements for good.
         """
@@ -160,7 +157,6 @@ class Database:
                 self.pause()
 
     def _check_patience(self, error: StoreError) -> None:
-        """Return if a read is to be done again after an error. Raises StoreError."""
         if not self.is_patient:
             raise StoreError(f"{self.where}: cannot read: {error}") from error
         if self.interrupt.is_set:
@@ -175,7 +171,7 @@ class Database:
     ) -> Iterator[Rows]:
         """Yield pages of a table; `page` reads at most so many rows after a number.
 
-        `key`: the column in which the number is.
+        `key`: the number's column.
         """
         limit = _PAGE
         while found := self.rows(page(after, limit)):
@@ -192,7 +188,7 @@ class Database:
 
 
 def _next_limit(limit: int, rows: Rows) -> int:
-    """Return how many rows the next page has, by the bytes of a few of the last."""
+    """Return how many rows the next page has, by the bytes of a sample."""
     some = rows[:: max(1, len(rows) // 16)]
     size = sum(len(value) for row in some for value in row if isinstance(value, bytes))
     fitting = _PAGE_BYTES * len(some) // max(1, size)

@@ -1,4 +1,4 @@
-"""Interrupt: ends what a thread waits for in a session. `set` is for any thread."""
+"""Interrupt: ends a thread's waits in a session. `set` is for any thread."""
 
 import os
 import select
@@ -6,12 +6,12 @@ import threading
 import time
 from typing import Final
 
-# Seconds that a wait may still take after `set`: a database that is well answers meanwhile.
+# Seconds that a wait may still take after `set`: a healthy database answers meanwhile.
 _GRACE_S: Final = 0.5
 
 
 class Interrupt:
-    """Once it is set, waits end soon. Its file descriptor becomes readable then."""
+    """Once set, waits end soon, and its file descriptor is readable."""
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
@@ -41,7 +41,7 @@ class Interrupt:
         poll.poll(seconds * 1000)
 
     def deadline(self, deadline_s: float) -> float:
-        """Return when a wait ends that would end at `deadline_s`, of the monotonic clock."""
+        """Return the monotonic time at which a wait until `deadline_s` ends."""
         until_s = self._until_s
         return deadline_s if until_s is None else min(deadline_s, until_s)
 

@@ -9,28 +9,24 @@ import msgspec
 from purgatory.errors import StoreError
 from purgatory.service.store.contract import DAMAGE
 
-#: A lock was not free within `lock_timeout`.
 LOCK_TIMEOUT: Final = "55P03"
 #: A division by zero: the fence, or the look at the replication, refuses the group.
 REFUSED_BY_GROUP: Final = "22012"
-# Another session has made the same object at the same time: a unique violation, or a duplicate
-# schema or table.
+# Another session has made the same object: a unique violation, a duplicate schema or table.
 _RACES: Final = ("23505", "42P06", "42P07", "40001", "40P01")
-# The session is with a server writing nothing (any more).
 _READ_ONLY: Final = "25006"
-# The schema or a table does not exist.
-_MISSING: Final = ("3F000", "42P01")
-# Classes and codes of what passes: an operator's intervention, as a cancelled statement (57014), a
-# connection that a pooler lost, a rollback for other transactions, a lock that was not free.
+_MISSING: Final = ("3F000", "42P01")  # a schema, a table
+# Of what passes: an operator's intervention, as a cancelled statement (57014), a connection that a
+# pooler lost, a rollback for other transactions, a lock.
 _PASSING: Final = ("57", "08", "40", LOCK_TIMEOUT)
 
 
 class SessionLost(StoreError):
-    """Raised when a session ends, or does not answer in time: what it was doing is not known."""
+    """Raised when a session ends or does not answer in time: a doubt."""
 
 
 class StatementRefused(StoreError):
-    """Raised when the database refuses statement number `index` of a group: nothing was kept."""
+    """Raised when the database refuses statement `index` of a group: nothing was kept."""
 
     def __init__(self, message: str, code: str, index: int) -> None:
         super().__init__(message)
@@ -38,7 +34,6 @@ class StatementRefused(StoreError):
         self.index = index
 
     def __reduce__(self) -> tuple[type["StatementRefused"], tuple[str, str, int]]:
-        """Return what makes the error again, for pickle."""
         return type(self), (str(self), self.code, self.index)
 
     @property
@@ -64,7 +59,7 @@ class StatementRefused(StoreError):
 
 @contextlib.contextmanager
 def damage_refused(where: str) -> Iterator[None]:
-    """Raise StoreError for values that cannot be what was written to the database `where`."""
+    """Raise StoreError for values that no server has written to the database `where`."""
     try:
         yield
     except (LookupError, TypeError, ValueError, msgspec.MsgspecError) as error:

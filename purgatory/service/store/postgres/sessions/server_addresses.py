@@ -1,4 +1,4 @@
-"""Server addresses: the settings with which a session is opened, one for each host. Any thread."""
+"""Server addresses: the settings of a session, one for each host. Any thread."""
 
 from typing import Any, Final
 
@@ -7,24 +7,24 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from purgatory.errors import StoreError
 
-# The kernel gives a dead host up after seconds, not after two hours.
+# The kernel gives a dead host up after seconds, not two hours.
 _DEFAULTS: Final = {
     "keepalives": 1,
     "keepalives_idle": 5,
     "keepalives_interval": 2,
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
-    # Of several hosts some may be standbys of the database, which read only.
+    # Some hosts may be standbys of the database, which only read.
     "target_session_attrs": "read-write",
 }
-#: What the database limits by itself, if the path to it lets the options pass.
+#: Limits of the database; a pooler may refuse them.
 SESSION_OPTIONS: Final = (
     "-c statement_timeout=60s -c lock_timeout=30s -c idle_in_transaction_session_timeout=30s"
 )
 
 
 def addresses_of(url: str, session_name: str, *, options: bool = True) -> list[bytes]:
-    """Return what libpq needs to open a session named so, for each host of `url`.
+    """Return libpq's settings for a session of this name, for each host of `url`.
 
     `options`: ask for `SESSION_OPTIONS`, which some poolers refuse. Raises StoreError.
     """
@@ -40,7 +40,7 @@ def addresses_of(url: str, session_name: str, *, options: bool = True) -> list[b
 
 
 def _hosts(settings: dict[str, Any]) -> list[dict[str, str]]:
-    """Take the hosts out of settings; one without any is libpq's default."""
+    """Take the hosts out of settings; without any, libpq's default."""
     lists = {
         name: str(settings.pop(name)).split(",")
         for name in ("host", "hostaddr", "port")
@@ -54,7 +54,7 @@ def _hosts(settings: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def shown_url(url: str) -> str:
-    """Return the URL as logs and errors show it: hosts and database, without a password."""
+    """Return the URL for logs and errors: hosts and database, without a password."""
     try:
         settings = conninfo_to_dict(url)
     except Error:

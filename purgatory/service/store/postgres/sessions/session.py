@@ -1,8 +1,8 @@
 """DatabaseSession: a connection to PostgreSQL that runs groups of statements, a round trip each.
 
-All statements of a group are sent at once, in a pipeline, and each wait has an end: also one for a
-database that was stopped and whose kernel still confirms what is sent. There is no state between
-groups, so a pooler may give each transaction another connection. One thread at a time.
+All statements of a group are sent at once, in a pipeline, and each wait has an end: also for a
+stopped database whose kernel still confirms. There is no state between groups, so a pooler may give
+each transaction another connection. One thread at a time.
 """
 
 import select
@@ -17,19 +17,17 @@ from purgatory.service.store.postgres.sessions.interrupt import Interrupt
 from purgatory.service.store.postgres.sessions.postgres_errors import SessionLost, StatementRefused
 from purgatory.service.store.postgres.sessions.server_addresses import addresses_of
 
-# The oldest version of the database that has what is used here.
 OLDEST_SERVER: Final = 140_000
 _BINARY: Final = 1
 _READ: Final = select.POLLIN
 _WRITE: Final = select.POLLOUT
-# A pooler's error if it does not pass options.
-_NO_OPTIONS: Final = "unsupported startup parameter"
+_NO_OPTIONS: Final = "unsupported startup parameter"  # a pooler's error
 _CODE: Final = pq.DiagnosticField.SQLSTATE
 _TEXT: Final = pq.DiagnosticField.MESSAGE_PRIMARY
 
 
 class Statement(NamedTuple):
-    """A statement with its values, each as the binary protocol has it."""
+    """A statement with its values in the binary protocol."""
 
     sql: bytes
     values: tuple[bytes | None, ...] = ()
@@ -44,7 +42,7 @@ Rows = list[tuple[Any, ...]]
 
 
 class DatabaseSession:
-    """An open connection. `notices` has what the database said beside the results of a group."""
+    """An open connection. `notices`: what the database said beside a group's results."""
 
     def __init__(self, connection: pq.abc.PGconn, interrupt: Interrupt) -> None:
         self._connection = connection
@@ -69,7 +67,7 @@ class DatabaseSession:
         self.notices.append(_message(result, _TEXT))
 
     def is_lost(self) -> bool:
-        """Tell whether the other end has closed the session; nothing is sent."""
+        """Tell whether the other end has closed the session; sends nothing."""
         try:
             if self._connection.status != pq.ConnStatus.OK:
                 return True
@@ -83,7 +81,7 @@ class DatabaseSession:
         return any(descriptor == self._connection.socket for descriptor, _ in self._poll.poll(0))
 
     def run(self, statements: Sequence[Statement], timeout_s: float) -> list[pq.abc.PGresult]:
-        """Run statements in one round trip; returns their results.
+        """Run statements in one round trip; return their results.
 
         Without BEGIN, the statements are one transaction. Raises StatementRefused if the database
         refuses a statement: nothing was kept, and a transaction in progress is rolled back. Raises
@@ -127,12 +125,12 @@ class DatabaseSession:
 
     def _flush(self, deadline_s: float) -> None:
         while self._connection.flush():
-            # The database may wait for its answers to be read before it reads on.
+            # The database may not read on before its answers are read.
             if self._wait(_READ | _WRITE, deadline_s) & ~_WRITE:
                 self._connection.consume_input()
 
     def _wait(self, events: int, deadline_s: float) -> int:
-        """Wait for the socket; returns what it is ready for. Raises SessionLost."""
+        """Wait for the socket; return what it is ready for. Raises SessionLost."""
         socket = self._connection.socket
         if bool(events & _WRITE) != self._waits_for_write:
             self._waits_for_write = not self._waits_for_write
@@ -165,7 +163,7 @@ class DatabaseSession:
 
 
 def open_session(url: str, name: str, interrupt: Interrupt, timeout_s: float) -> DatabaseSession:
-    """Connect to the first host of `url` that can write. Raises SessionLost, which says why not."""
+    """Connect to the first host of `url` that can write. Raises SessionLost."""
     try:
         return _open_first(addresses_of(url, name), interrupt, timeout_s)
     except SessionLost as error:
@@ -217,5 +215,4 @@ def _message(result: pq.abc.PGresult, field: pq.DiagnosticField) -> str:
 
 
 def _line(error: Exception) -> str:
-    """Return an error's text in one line."""
     return " ".join(str(error).split())

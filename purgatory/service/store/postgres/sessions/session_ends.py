@@ -1,4 +1,4 @@
-"""Ends the sessions of a holder that is gone: a group half sent would hold the lease's row.
+"""Ends the sessions of a lost holder: a group half sent would hold the lease's row.
 
 Sessions are found by their names, which poolers hand on. Any thread with the session.
 """
@@ -28,7 +28,7 @@ def end_sessions(
     *,
     all_of_holder: bool = False,
 ) -> int:
-    """End the sessions that write groups of epochs up to `epoch`; returns how many.
+    """End the sessions that write groups of epochs up to `epoch`; return how many.
 
     `all_of_holder`: also its session for looking at the lease, but never this session.
     """

@@ -1,4 +1,4 @@
-"""Wire values: Python values as PostgreSQL's binary protocol has them. Any thread.
+"""Wire values: Python values in PostgreSQL's binary protocol. Any thread.
 
 Texts of clients are stored as `bytea`, in UTF-8: PostgreSQL's own texts cannot have the character
 NUL, and are ordered by the rules of a language.
@@ -8,7 +8,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
-#: What a column has: whole numbers, texts of clients, bytes, or floats.
+#: Of a column; text: of clients.
 Kind = Literal["int8", "text", "bytea", "float8"]
 
 _OIDS: Final[dict[Kind, int]] = {"int8": 20, "text": 17, "bytea": 17, "float8": 701}
@@ -59,10 +59,10 @@ def _packed_numbers(kind: Kind, values: Sequence[Any]) -> bytes:
 
 
 def array_parameters(kinds: Sequence[Kind]) -> str:
-    """Return the parameters of a statement for an array of each kind."""
+    """Return a statement's parameters for an array of each kind."""
     return ", ".join(f"${at}::{column_type(kind)}[]" for at, kind in enumerate(kinds, 1))
 
 
 def column_type(kind: Kind) -> str:
-    """Return PostgreSQL's type of a column of a kind."""
+    """Return PostgreSQL's type of a kind."""
     return "bytea" if kind == "text" else kind

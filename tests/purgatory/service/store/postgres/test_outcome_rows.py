@@ -5,7 +5,11 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purgatory.service.store.postgres.outcome_rows import MAX_OUTCOMES, outcome_rows
+from purgatory.service.store.postgres.outcome_rows import (
+    MAX_OUTCOMES,
+    outcome_rows,
+    small_outcomes,
+)
 from purgatory.service.store.rows import StoredOutcome
 
 VALUES = st.tuples(
@@ -33,7 +37,7 @@ def test_what_was_packed_is_read(values, data):
         )
     ]
     assert [one for row in rows for one in row.outcomes()] == expected
-    small = [one for row in rows for one in row.small()]
+    small = [one for row in rows for one in small_outcomes(row.all_seqs(), row.heads)]
     assert small == [one._replace(by_key=None, result=None) for one in expected]
     assert all(row.size == row.last - row.first + 1 for row in rows)
     assert all(one.last < two.first for one, two in pairwise(rows))
