@@ -43,7 +43,7 @@ def submit(
     except BaseException as error:
         if _roll_back(parts, operation, error, is_internal):
             raise
-    # It may have ended before it was on all its lists.
+    # The operation may have ended before all its lists had it.
     if operation._op_outcome is not None:
         parts.lists.remove(operation)
         TimerTask.cancel(operation)

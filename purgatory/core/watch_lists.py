@@ -163,7 +163,7 @@ class WatchLists:
     def _append_all(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
         first = self._first
         pending = first.pending + 1
-        # First, so that `_unwatch` takes back all of it.
+        # First, so that `_unwatch` takes back each change.
         first.pending = pending
         operation._op_keys = keys
         try:

@@ -1,9 +1,9 @@
 """Sockets and limits of HTTP servers, for the page and the gateway.
 
 uvicorn waits without end for the rest of a request, and answers 503 to all if too many connections
-are open. Here a connection has a few seconds for a request and its answer, and one too many closes
-another: one without a token, else one that awaits no answer; of these the longest without a
-request. So a new peer is answered, and no stream ends for it.
+are open. Here a connection has a few seconds for a request and its answer. Where too many are open,
+a new connection closes the longest silent: without a token, or else without a request under way. So
+a new peer is answered, and no stream ends.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def listen(bind: str) -> socket.socket:
         listener = socket.create_server((host, port), family=family)
     except OSError as error:
         raise ServerError(f"cannot serve HTTP at {bind}: {error.strerror or error}") from error
-    # For its connections. asyncio sets it for sockets that name their protocol only, and without it
-    # each answer on a kept connection waits 40 ms for the peer's acknowledgement.
+    # Connections inherit the option; asyncio sets it only for sockets that name their protocol.
+    # Without TCP_NODELAY each answer on a kept connection waits 40 ms for an acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
