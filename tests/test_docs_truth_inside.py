@@ -16,9 +16,11 @@ from purgatory.cli.spark import stream as stream_command
 from purgatory.core.operations.keyed import KeyedOperation
 from purgatory.core.purgatory_core import PurgatoryCore
 from purgatory.core.section_lists import SHARDS, AtomicWatchLists
+from purgatory.service import Client, Config, ServiceDaemon, Worker
 from purgatory.trace.tables import REQUIRED, TABLES
 from purgatory.trace.validation import ColumnType
 from tests.test_docs import DIARY, ROOT
+from tests.testing.purgatory_harness import HANG
 from timingwheel import Timer
 from timingwheel.wheel_state import DRAIN_BATCH
 
@@ -282,6 +284,31 @@ def test_pandas_skips_what_is_no_outcome(tmp_path):
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         pandas.DataFrame({"op_id": [place]}).to_parquet(tmp_path / place)
     assert list(pandas.read_parquet(tmp_path)["op_id"]) == ["part-0.parquet"]
+
+
+# Design
+
+
+def test_the_names_of_a_workers_threads():
+    """design.md has each."""
+    with (
+        ServiceDaemon(Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="")) as service,
+        Client(service.server.address, name="office") as client,
+    ):
+        worker = Worker(service.server.address, name="office", concurrency=1)
+        worker.on("plain")(lambda job: job.id)
+
+        @worker.on("async")
+        async def run(job):
+            return job.id
+
+        with worker:
+            for kind in ("plain", "async"):
+                client.schedule(0, kind=kind).result(HANG)
+            names = {thread.name for thread in threading.enumerate()}
+    started = {name for name in names if name.startswith("office-worker")}
+    said = re.search(r"\| (`NAME-worker`.*?) \| `Worker.start`", text_of("design.md"))[1]
+    assert {name.replace("office", "NAME") for name in started} == set(re.findall("`(.*?)`", said))
 
 
 # Simulation
