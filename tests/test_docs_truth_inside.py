@@ -17,6 +17,7 @@ from purgatory.core.operations.keyed import KeyedOperation
 from purgatory.core.purgatory_core import PurgatoryCore
 from purgatory.core.section_lists import SHARDS, AtomicWatchLists
 from purgatory.service import Client, Config, ServiceDaemon, Worker
+from purgatory.service.job_messages import KindOverview
 from purgatory.trace.tables import REQUIRED, TABLES
 from purgatory.trace.validation import ColumnType
 from tests.test_docs import DIARY, ROOT
@@ -350,3 +351,11 @@ def test_which_copy_is_made_beside_a_running_server():
     assert "in place of the original server, not beside it" in text_of("service.md")
     changes = (ROOT / "CHANGELOG.md").read_text()
     assert "`purgatory backup` beside a running server, and `purgatory restore`;" in changes
+
+
+def test_what_an_overview_has_of_a_kind():
+    """CHANGELOG.md: these figures, and no reason in words."""
+    figures = ("kind", "counts", "oldest_ready_ms", "workers", "paused")
+    assert KindOverview.__struct_fields__ == figures
+    said = "by kind and state, with how long the oldest has waited, the workers of the kind and "
+    assert said in " ".join((ROOT / "CHANGELOG.md").read_text().split())
