@@ -167,14 +167,22 @@ class Connections:
         self.fetch_outcomes(connection)
 
     def apply_access(self, security: "SocketSecurity") -> None:
-        """Apply what `security` allows now: drop connections, or limit them."""
+        """Apply what `security` allows now: drop connections, or limit them.
+
+        A dropped connection may say hello again.
+        """
         for connection in list(self.by_route.values()):
             access = security.access_of(connection.user)
             if access is None or not access.allows_name(connection.client):
                 log.warning("client %r is no longer allowed", connection.client)
                 self.drop(connection)
             elif access != connection.access:
-                self._set_access(connection, access)
+                # What it has asked for goes on at the store: jobs, or the ends of watched jobs.
+                lasting = ("work",) if connection.route in self.workers else ("read", "administer")
+                if any(connection.access.has(each) > access.has(each) for each in lasting):
+                    self.drop(connection)
+                else:
+                    self._set_access(connection, access)
 
     def _set_access(self, connection: Connection, access: Access) -> None:
         had_outcomes = connection.access.gets_outcomes
