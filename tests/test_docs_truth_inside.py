@@ -318,7 +318,7 @@ def test_the_names_of_a_workers_threads():
 @pytest.mark.parametrize(("option", "code"), [("--steered", 0), ("--cluster", 1)])
 def test_what_needs_psycopg(option, code):
     """simulation.md: only worlds of two servers need the extra `postgres`."""
-    assert "with the extra `simulation`; `--cluster` needs `postgres`, too." in (
+    assert "with the extra `simulation`; the worlds of two servers need `postgres`, too." in (
         text_of("simulation.md")
     )
     program = (
