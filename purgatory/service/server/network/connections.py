@@ -177,12 +177,19 @@ class Connections:
                 log.warning("client %r is no longer allowed", connection.client)
                 self.drop(connection)
             elif access != connection.access:
-                # What it has asked for goes on at the store: jobs, or the ends of watched jobs.
-                lasting = ("work",) if connection.route in self.workers else ("read", "administer")
-                if any(connection.access.has(each) > access.has(each) for each in lasting):
+                if self._asks_for_more(connection, access):
                     self.drop(connection)
                 else:
                     self._set_access(connection, access)
+
+    def _asks_for_more(self, connection: Connection, access: Access) -> bool:
+        """Whether the store may go on to send what `access` forbids: jobs, or ends of jobs."""
+        before = connection.access
+        if connection.route in self.workers:
+            return before.has("work") and not access.has("work")
+        return (before.has("read") and not access.has("read")) or (
+            access.own_only and not before.own_only
+        )
 
     def _set_access(self, connection: Connection, access: Access) -> None:
         had_outcomes = connection.access.gets_outcomes
