@@ -3,6 +3,8 @@
 import argparse
 import importlib
 import re
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -12,10 +14,14 @@ from purgatory import Purgatory
 from purgatory.aio.loop_delivery import PORTION
 from purgatory.cli.spark import stream as stream_command
 from purgatory.core.operations.keyed import KeyedOperation
+from purgatory.core.purgatory_core import PurgatoryCore
 from purgatory.core.section_lists import SHARDS, AtomicWatchLists
+from purgatory.service import Client, Config, ServiceDaemon, Worker
+from purgatory.service.job_messages import KindOverview
 from purgatory.trace.tables import REQUIRED, TABLES
 from purgatory.trace.validation import ColumnType
 from tests.test_docs import DIARY, ROOT
+from tests.testing.purgatory_harness import HANG
 from timingwheel import Timer
 from timingwheel.wheel_state import DRAIN_BATCH
 
@@ -279,3 +285,77 @@ def test_pandas_skips_what_is_no_outcome(tmp_path):
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         pandas.DataFrame({"op_id": [place]}).to_parquet(tmp_path / place)
     assert list(pandas.read_parquet(tmp_path)["op_id"]) == ["part-0.parquet"]
+
+
+# Design
+
+
+def test_the_names_of_a_workers_threads():
+    """design.md has each."""
+    with (
+        ServiceDaemon(Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="")) as service,
+        Client(service.server.address, name="office") as client,
+    ):
+        worker = Worker(service.server.address, name="office", concurrency=1)
+        worker.on("plain")(lambda job: job.id)
+
+        @worker.on("async")
+        async def run(job):
+            return job.id
+
+        with worker:
+            for kind in ("plain", "async"):
+                client.schedule(0, kind=kind).result(HANG)
+            names = {thread.name for thread in threading.enumerate()}
+    started = {name for name in names if name.startswith("office-worker")}
+    said = re.search(r"\| (`NAME-worker`.*?) \| `Worker.start`", text_of("design.md"))[1]
+    assert {name.replace("office", "NAME") for name in started} == set(re.findall("`(.*?)`", said))
+
+
+# Simulation
+
+
+@pytest.mark.parametrize(("option", "code"), [("--steered", 0), ("--cluster", 1)])
+def test_what_needs_psycopg(option, code):
+    """simulation.md: only worlds of two servers need the extra `postgres`."""
+    assert "with the extra `simulation`; the worlds of two servers need `postgres`, too." in (
+        text_of("simulation.md")
+    )
+    program = (
+        "import sys; sys.modules['psycopg'] = None; from tests.simulation import __main__ as m"
+    )
+    command = f"{program}; sys.exit(m.main(['{option}', '--seeds', '1', '--seconds', '1']))"
+    done = subprocess.run(
+        [sys.executable, "-c", command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code, done.stderr
+    assert ("psycopg" in done.stderr) == bool(code)
+
+
+# Coming from
+
+
+def test_which_figures_are_approximate():
+    """coming-from.md: both properties, as their docstrings have it."""
+    said = "exact, O(1); compiled without the interpreter lock approximate while threads change"
+    assert f"`watched`, `delayed`: {said}" in text_of("coming-from.md")
+    assert "exact as `watched` is" in PurgatoryCore.delayed.__doc__
+    assert "without the interpreter lock, approximate" in PurgatoryCore.watched.__doc__
+
+
+# Changes
+
+
+def test_which_copy_is_made_beside_a_running_server():
+    """CHANGELOG.md, as service.md: a restored server is in place of the first, not beside it."""
+    assert "in place of the original server, not beside it" in text_of("service.md")
+    changes = (ROOT / "CHANGELOG.md").read_text()
+    assert "`purgatory backup` beside a running server, and `purgatory restore`;" in changes
+
+
+def test_what_an_overview_has_of_a_kind():
+    """CHANGELOG.md: these figures, and no reason in words."""
+    figures = ("kind", "counts", "oldest_ready_ms", "workers", "paused")
+    assert KindOverview.__struct_fields__ == figures
+    said = "by kind and state, with how long the oldest has waited, the workers of the kind and "
+    assert said in " ".join((ROOT / "CHANGELOG.md").read_text().split())

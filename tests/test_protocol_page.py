@@ -23,6 +23,7 @@ from purgatory.service.protocol import (
     Extend,
     Fail,
     Finish,
+    How,
     Keep,
     ReadDead,
     ReadOperations,
@@ -59,7 +60,7 @@ from purgatory.service.server.records.remembered_replies import (
 from purgatory.service.server.state import READABLE_MS
 from purgatory.service.verbs import VERBS
 from tests.test_docs import ROOT
-from tests.testing.step_server import StepServer
+from tests.testing.step_server import StepServer, job
 
 PAGE = (ROOT / "docs" / "protocol.md").read_text()
 ITEMS = {  # of requests, by the first name in the item
@@ -200,6 +201,67 @@ def test_why_a_ready_job_waits():
     reasons = {PAUSED, RUNNING, RATE, NO_WORKER, BUSY}
     assert set(re.findall(r"`([^`]*)`", " ".join(sentence.split()))) == reasons
     assert "empty while a worker holds the job ahead" in " ".join(sentence.split())
+
+
+@pytest.fixture
+def server():
+    """A server, step by step, with its store in memory."""
+    server = StepServer(None)
+    yield server
+    server.store.close()
+
+
+def text():
+    """Return the page as one line."""
+    return " ".join(PAGE.split())
+
+
+def test_how_long_a_job_has_an_error(server):
+    """Not when it is rescheduled, is retried when dead, or is done."""
+    assert "`error`: of the last failed attempt, until the job is done, is rescheduled, or is " in (
+        text()
+    )
+    moved, dead = fail_once(server, "moved", 2), fail_once(server, "dead", 1)
+    assert (moved, dead) == (("retrying", "Boom: x"), ("dead", "Boom: x"))
+    move = job_messages.Reschedule("moved", 5000)
+    assert server.ask(job_messages.RescheduleJobs, [move]).done == [True]
+    assert server.ask(job_messages.RetryJobs, ["dead"]).done == [True]
+    [again] = server.leased
+    assert (server.job("moved").state, server.job("moved").error) == ("retrying", "")
+    assert (server.job("dead").state, server.job("dead").error) == ("running", "")
+    server.finish(again)
+    assert (server.job("dead").state, server.job("dead").error) == ("done", "")
+
+
+def fail_once(server, job_id, attempts):
+    """Have the first attempt of a job fail; return the job's state and error."""
+    server.submit(job(job_id, timeout_ms=0, kind=job_id))
+    server.pass_time(2)
+    [leased] = server.work(job_id, attempts=attempts, route=job_id.encode())
+    server.finish(leased, how=How.FAILED, delay_ms=60_000, error="Boom: x")
+    status = server.job(job_id)
+    return status.state, status.error
+
+
+@pytest.mark.parametrize("begins", [True, False])
+def test_a_cancelled_job_that_a_worker_holds_ahead(server, begins):
+    """It does not end at once: it may end done, if its handler has begun meanwhile."""
+    assert "and one that a worker holds ahead, gets no further attempt" in text()
+    server.work(begins=True)
+    server.submit(job("a", timeout_ms=0))
+    server.pass_time(2)
+    [leased] = server.leased
+    assert server.ask(job_messages.CancelJobs, ["a"]).done == [True]
+    assert server.job("a").state == "ready"
+    server.post_finish(leased, how=How.DONE if begins else How.RETURNED)
+    server.step()
+    assert server.job("a").state == ("done" if begins else "cancelled")
+
+
+def test_for_how_long_an_outcome_is_sent():
+    """Until the acknowledgement, but not for longer than the setting says."""
+    assert Config().retention == 7 * 86400
+    assert "until the acknowledgement, for a week at most (`retention`)" in text()
 
 
 def most_unfinished():

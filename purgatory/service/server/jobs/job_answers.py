@@ -79,7 +79,7 @@ class JobAnswers:
         if request.stop:
             watches.stop(command.route, request.job_ids)
         else:
-            refusal = watches.add(command.route, request.job_ids)
+            refusal = watches.add(command.route, request.job_ids, command.owner)
             if refusal is not None:
                 yield encode(Failure(request.seq, refusal.code, str(refusal)))
                 return

@@ -22,15 +22,19 @@ class JobWatches:
     """Watched jobs, by id and by route, until they end."""
 
     def __init__(self) -> None:
-        self._by_id: dict[str, dict[_Route, None]] = {}
+        # With the owner, see `ServerState.find`: an id may become another client's.
+        self._by_id: dict[str, dict[_Route, str | None]] = {}
         self._by_route: dict[_Route, dict[str, None]] = {}
         self.count: int = 0
         self.bytes: int = 0
         #: Jobs that have ended, with the routes to tell.
         self.ended: list[tuple[JobRecord, list[_Route]]] = []
 
-    def add(self, route: _Route, job_ids: list[str]) -> Refused | None:
-        """Have a connection told of ends; return why that is refused."""
+    def add(self, route: _Route, job_ids: list[str], owner: str | None = None) -> Refused | None:
+        """Have a connection told of ends; return why that is refused.
+
+        `owner`: tell of this client's jobs only; None: of all.
+        """
         watched = self._by_route.get(route, {})
         new = {job_id for job_id in job_ids if job_id not in watched}
         if len(watched) + len(new) > PER_CONNECTION:
@@ -40,9 +44,10 @@ class JobWatches:
             return TooManyItems(f"{self.count} jobs are watched; expected at most {MOST}")
         for job_id in new:
             self._by_route.setdefault(route, {})[job_id] = None
-            self._by_id.setdefault(job_id, {})[route] = None
             self.bytes += _WATCH_BYTES + text_bytes(job_id)
         self.count += len(new)
+        for job_id in job_ids:
+            self._by_id.setdefault(job_id, {})[route] = owner
         return None
 
     def stop(self, route: _Route, job_ids: list[str]) -> None:
@@ -68,7 +73,8 @@ class JobWatches:
 
     def note_end(self, job: JobRecord) -> None:
         """Note that a job has ended, on disk."""
-        routes = list(self._by_id.get(job.op_id, ()))
+        watching = self._by_id.get(job.op_id, {}).items()
+        routes = [route for route, owner in watching if owner in (None, job.client)]
         if routes:
             self.ended.append((job, routes))
             for route in routes:

@@ -167,14 +167,29 @@ class Connections:
         self.fetch_outcomes(connection)
 
     def apply_access(self, security: "SocketSecurity") -> None:
-        """Apply what `security` allows now: drop connections, or limit them."""
+        """Apply what `security` allows now: drop connections, or limit them.
+
+        A dropped connection may say hello again.
+        """
         for connection in list(self.by_route.values()):
             access = security.access_of(connection.user)
             if access is None or not access.allows_name(connection.client):
                 log.warning("client %r is no longer allowed", connection.client)
                 self.drop(connection)
             elif access != connection.access:
-                self._set_access(connection, access)
+                if self._asks_for_more(connection, access):
+                    self.drop(connection)
+                else:
+                    self._set_access(connection, access)
+
+    def _asks_for_more(self, connection: Connection, access: Access) -> bool:
+        """Whether the store may go on to send what `access` forbids: jobs, or ends of jobs."""
+        before = connection.access
+        if connection.route in self.workers:
+            return before.has("work") and not access.has("work")
+        return (before.has("read") and not access.has("read")) or (
+            access.own_only and not before.own_only
+        )
 
     def _set_access(self, connection: Connection, access: Access) -> None:
         had_outcomes = connection.access.gets_outcomes

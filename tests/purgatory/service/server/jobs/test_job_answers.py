@@ -276,6 +276,18 @@ def test_stop(server):
     assert told(server.step()[0]) == {}
 
 
+def test_the_end_of_anothers_job(server):
+    """A key that sees its client's jobs alone learns nothing of the end, nor of the result."""
+    command = ClientRequest(b"d", "d", WatchJobs(90, ["a"]), 1, own_only=True)
+    server.store_loop.mailbox.send(command)
+    [states], _ = server.step()
+    assert [one.state for one in states.jobs] == ["unknown"]
+    [leased, *_] = server.work()
+    server.post_finish(leased, result=encode("secret"))
+    replies, _ = server.step()
+    assert len([reply for reply in replies if isinstance(reply, JobEnds)]) == 1  # to the owner
+
+
 def test_a_connection_that_has_gone(server):
     """It is forgotten with what it watches."""
     server.bye()

@@ -41,6 +41,20 @@ def test_stop_and_forget():
     assert not watches._by_id
 
 
+def test_whose_jobs():
+    """A key that sees its client's jobs alone is told of no other's; the last request counts."""
+    watches = JobWatches()
+    watches.add(b"1", ["a", "b"], "d")
+    watches.add(b"2", ["a"], "c")
+    watches.add(b"3", ["a"])
+    assert ended(watches, "a") == [b"2", b"3"]
+    assert ended(watches, "b") == []
+    watches.add(b"1", ["b"])
+    assert ended(watches, "b") == [b"1"]
+    watches.forget(b"1")
+    assert (watches.count, watches.bytes) == (0, 0)
+
+
 def test_bounds(monkeypatch):
     """A connection may watch so many jobs, and all of them so many."""
     monkeypatch.setattr(job_watches, "PER_CONNECTION", 2)

@@ -286,3 +286,39 @@ def test_no_frame_leaves_while_the_guard_forbids_it(socket, posted, clock, send)
     assert socket.sent == ([b"reply"] if send == "send" else [])
     fetches = [one for one in posted if isinstance(one, FetchOutcomes)]
     assert len(fetches) == (1 if send in ("push", "fetched") else 0)
+
+
+class NewList:
+    """An allow list that gives each key the same rights."""
+
+    def __init__(self, *rights):
+        self._access = Access("c", rights=rights)
+
+    def access_of(self, user):
+        del user
+        return self._access
+
+
+@pytest.mark.parametrize(
+    ("is_worker", "rights", "stays"),
+    [
+        (True, ("submit", "complete", "read", "administer"), True),  # which includes `work`
+        (True, ("submit", "work"), True),
+        (True, ("submit", "complete", "read"), False),
+        (False, ("complete", "administer"), True),
+        (False, ("submit", "complete", "read", "work"), False),
+        (False, ("submit", "work"), False),
+    ],
+)
+def test_rights_that_are_taken_away(connections, connection, posted, is_worker, rights, stays):
+    """A connection ends whose jobs, or ends of watched jobs, the store would go on to send."""
+    if is_worker:
+        connections.workers[connection.route] = connection
+    del posted[:]
+    connections.apply_access(NewList(*rights))
+    assert (connection.route in connections.by_route) == stays
+    assert (ClientDisconnected("c", b"r") in posted) == (not stays)
+    if not stays:
+        connections.add(Connection(b"r", "c", 0.0, "", access=Access("c", rights=rights)))
+        connections.apply_access(NewList(*rights))
+        assert connection.route in connections.by_route
