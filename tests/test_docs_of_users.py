@@ -2,19 +2,28 @@
 
 import inspect
 import re
+import resource
 import shlex
+import threading
 import tomllib
 
 import pytest
 
 from purgatory import HeldFull, Purgatory
 from purgatory.cli.entry_point import UsageError, make_parser
-from purgatory.service import Client, Config, ServiceDaemon, Worker, errors
-from purgatory.service.errors import TooManyPending
+from purgatory.service import Client, Config, ServiceDaemon, Worker, WorkerStuck, errors
+from purgatory.service.auth.access import RIGHTS, Access
+from purgatory.service.auth.key_store import KeyStore
+from purgatory.service.errors import TooManyItems, TooManyPending, TooManyRemembered
 from purgatory.service.gateway.application import ENDPOINTS
+from purgatory.service.gateway.problems import _STATUS
 from purgatory.service.job_messages import JOB_STATES, KindOverview
+from purgatory.service.server.jobs import control_requests, waiting_moves
+from purgatory.service.server.leases.job_leases import MAX_LOSSES
 from purgatory.service.server.leases.job_requests import MAX_KINDS, MIN_LEASE_MS
+from purgatory.service.server.limits.kind_limits import TokenBucket
 from purgatory.service.server.named_leases.named_leases import MAX_LEASES, MAX_WAITERS
+from purgatory.service.server.network.accept_gate import most_descriptors
 from purgatory.service.server.network.reception import Reception
 from purgatory.service.troubles import job_troubles
 from purgatory.trace.tables import JobRow
@@ -114,6 +123,105 @@ def test_which_attempts_a_restart_forgets(tmp_path):
         assert [len(client.job(each).history) for each in ("once", "twice")] == [0, 2]
     statement = "but for a first attempt that succeeds: a restart of the server forgets it."
     assert statement in text_of("docs/service.md")
+
+
+def test_what_max_remembered_counts():
+    """howto/unique-jobs.md: pending jobs, too; and no job without a period."""
+    config = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="", max_remembered=1)
+    with ServiceDaemon(config) as service, Client(service.server.address, name="shop") as client:
+        client.schedule(3600, kind="mail", job_id="pending")
+        with pytest.raises(TooManyRemembered):
+            client.schedule(3600, kind="mail", job_id="further")
+        assert client.schedule(3600, kind="mail", job_id="further", unique_for=0).is_new
+        assert client.schedule(3600, kind="mail").is_new
+    page = text_of("docs/howto/unique-jobs.md")
+    assert "counts the ids of ended and of pending jobs that have a period." in page
+    assert "and accepts jobs with `unique_for=0` or without a `job_id`." in page
+
+
+def test_how_many_jobs_a_rate_leases_in_a_second():
+    """howto/rate-limits.md: after a quiet second nearly twice as many."""
+    bucket, leased = TokenBucket(10, 10, 0), []
+    for now_ms in range(1000):
+        while bucket.next_ms(now_ms) == now_ms:
+            bucket.add(-1.0)
+            leased.append(now_ms)
+    assert (leased.count(0), len(leased)) == (10, 19)
+    statement = "`per_second=10` leases ten jobs at once, and up to nine more within a second."
+    assert statement in text_of("docs/howto/rate-limits.md")
+
+
+def test_what_a_revoked_key_loses(tmp_path):
+    """service.md: its limits, so a new key of the name may do all."""
+    keys = KeyStore(tmp_path / "keys")
+    for name, access in (("shop", Access("shop", ["shop"], ["submit"])), ("new", None)):
+        key = keys.new(name).public
+        keys.allow("shop", key, access)
+        (allowed,) = keys.allowed().values()
+        keys.revoke("shop")
+    assert (allowed.names, allowed.rights) == ((), RIGHTS)
+    statement = (
+        "`revoke` forgets the client's limits: repeat its `--rights` and `--name` with `allow`, or "
+        "the new key has all rights under any name."
+    )
+    assert statement in text_of("docs/service.md")
+
+
+def test_how_many_handlers_may_hang():
+    """service.md: no more than the `concurrency` of their kind, if that is less."""
+    config = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="")
+    end = threading.Event()
+    with ServiceDaemon(config) as service, Client(service.server.address, name="shop") as client:
+        worker = Worker(service.server.address, name="shop", concurrency=8)
+        worker.on("hangs", concurrency=1, timeout=0.05)(lambda _: end.wait(HANG))
+        for _ in range(2):
+            client.schedule(0, kind="hangs")
+        worker.start()
+        try:
+            with pytest.raises(WorkerStuck):
+                worker.wait(HANG)
+        finally:
+            end.set()
+    statement = (
+        "If more than `concurrency` handlers hang like this, of the worker or of a kind that"
+    )
+    assert statement in text_of("docs/service.md")
+
+
+def test_when_a_job_that_was_taken_ahead_loses_an_attempt():
+    """service.md; tests/purgatory/service/server/leases/test_job_leases.py makes the losses."""
+    assert MAX_LOSSES == 5
+    page = text_of("docs/service.md")
+    assert "if it was next at five workers whose connections were lost, its next lease" in page
+
+
+def test_which_limit_drops_connections():
+    """service.md: a server without memory's limit accepts more than `max_clients`, to refuse."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert most_descriptors(80, 0) > 80 + 8 or soft < 200
+    statement = (
+        "Above `max_clients` the server sends new clients away, above the others the kernel drops"
+    )
+    assert statement in text_of("docs/service.md")
+
+
+def test_why_a_request_is_too_large():
+    """gateway.md: 413 is also the answer if too much of a kind is under way."""
+    raising = [inspect.getsource(each) for each in (control_requests, waiting_moves)]
+    assert all("raise TooManyItems" in source for source in raising)
+    assert _STATUS[TooManyItems] == 413
+    page = text_of("docs/gateway.md")
+    assert "too many moves of jobs or cancellations by filter are under way |" in page
+
+
+def test_a_repeat_that_is_run_while_a_run_goes_on():
+    """gateway.md: by default nothing is done."""
+    config = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="")
+    with ServiceDaemon(config) as service, Client(service.server.address, name="shop") as client:
+        nightly = client.repeat("nightly", every=3600, kind="report")
+        assert [nightly.run(), nightly.run()] == [True, False]
+    statement = "`done` is false if one goes on and `overlap` is `skip`"
+    assert statement in text_of("docs/gateway.md")
 
 
 @pytest.mark.parametrize(
