@@ -14,20 +14,27 @@ from purgatory.cli.entry_point import UsageError, make_parser
 from purgatory.service import Client, Config, ServiceDaemon, Worker, WorkerStuck, errors
 from purgatory.service.auth.access import RIGHTS, Access
 from purgatory.service.auth.key_store import KeyStore
-from purgatory.service.errors import TooManyItems, TooManyPending, TooManyRemembered
-from purgatory.service.gateway.application import ENDPOINTS
+from purgatory.service.errors import JobUnknown, TooManyItems, TooManyPending, TooManyRemembered
+from purgatory.service.gateway.application import _METHODS, ENDPOINTS
+from purgatory.service.gateway.endpoint import Endpoint
 from purgatory.service.gateway.problems import _STATUS
 from purgatory.service.job_messages import JOB_STATES, KindOverview
 from purgatory.service.server.jobs import control_requests, waiting_moves
+from purgatory.service.server.leases.due_job import DueJob
+from purgatory.service.server.leases.job_group import JobGroup
 from purgatory.service.server.leases.job_leases import MAX_LOSSES
 from purgatory.service.server.leases.job_requests import MAX_KINDS, MIN_LEASE_MS
-from purgatory.service.server.limits.kind_limits import TokenBucket
+from purgatory.service.server.leases.worker_connection import WorkerConnection
+from purgatory.service.server.limits.kind_limits import KindLimits, TokenBucket
 from purgatory.service.server.named_leases.named_leases import MAX_LEASES, MAX_WAITERS
 from purgatory.service.server.network.accept_gate import most_descriptors
 from purgatory.service.server.network.reception import Reception
+from purgatory.service.server.records import retention
+from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 from purgatory.service.troubles import job_troubles
 from purgatory.trace.tables import JobRow
 from tests.test_docs import FENCE, PAGES, ROOT, name_of
+from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 from timingwheel import InlineExecutor, ManualClock, Timer
 from timingwheel.lowlevel import DEFAULT_TICK_MS
@@ -137,6 +144,55 @@ def test_what_max_remembered_counts():
     page = text_of("docs/howto/unique-jobs.md")
     assert "counts the ids of ended and of pending jobs that have a period." in page
     assert "and accepts jobs with `unique_for=0` or without a `job_id`." in page
+
+
+def test_how_many_ended_jobs_without_an_id_are_known(monkeypatch):
+    """service.md: the last ones alone; a job with an id is remembered."""
+    monkeypatch.setattr(retention, "RETAINED_OUTCOMES", 3)
+    monkeypatch.setattr(retention, "DELETED_TOGETHER", 1)
+    config = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="")
+    with ServiceDaemon(config) as service, Client(service.server.address, name="shop") as client:
+        worker = Worker(service.server.address, name="shop")
+        worker.on("sum")(lambda job: job.payload)
+        with worker:
+            given = client.schedule(0, kind="sum", payload=1, job_id="given")
+            made_up = client.schedule(0, kind="sum", payload=2)
+            assert (given.result(HANG), made_up.result(HANG)) == (1, 2)
+            for _ in range(5):
+                client.schedule(0, kind="sum").result(HANG)
+            eventually(lambda: made_up.status() is None)
+        with pytest.raises(JobUnknown):
+            made_up.result(HANG)
+        assert given.result(HANG) == 1
+    statement = "and only the last 10,000 ended ones of all clients: then `result` raises"
+    assert statement in text_of("docs/service.md")
+
+
+def test_which_paths_need_no_token():
+    """gateway.md: those that no endpoint answers; `/v1` is the document, too."""
+    page = (ROOT / "docs" / "gateway.md").read_text()
+    said = {
+        path
+        for row in re.findall(r"^\| (.*) \| without a token", page, re.MULTILINE)
+        for path in re.findall(r"`GET (/[^`]+)`", row)
+    }
+    answers = {path: methods.get("GET") for path, methods in _METHODS.items()}
+    is_open = {path for path, one in answers.items() if not isinstance(one, Endpoint | None)}
+    assert {path for path in is_open if "console/" not in path} == {*said, "/v1"}
+
+
+def test_the_kinds_of_a_worker_take_turns():
+    """service.md: `priority` orders the jobs of a kind alone."""
+    group, worker = JobGroup(KindLimits()), WorkerConnection(b"1")
+    worker.ask({"mail": 1, "report": 1}, 10, 1000, detached=False)
+    for number, (kind, priority) in enumerate([("mail", 0), ("report", 0), ("mail", 10)] * 2, 1):
+        record = OutcomeRecord(number, number, f"op-{number}", ClientRecord("c"), "expired", 0)
+        group.put(DueJob(record, kind, priority=priority))
+    found = [group.pop_for(worker, 0) for _ in range(4)]
+    assert [(job.kind, job.priority) for job in found] == [("mail", 10), ("report", 0)] * 2
+    statement = "Of the ready jobs of a kind the highest `priority` goes first (-10 to 10)"
+    assert statement in text_of("docs/service.md")
+    assert "A worker's kinds take turns." in text_of("docs/service.md")
 
 
 def test_how_many_jobs_a_rate_leases_in_a_second():
