@@ -1,5 +1,6 @@
 """What the pages for users state of behaviour, order and defaults is what the code does."""
 
+import importlib
 import inspect
 import re
 import resource
@@ -57,6 +58,34 @@ def test_the_columns_of_the_journals_jobs():
         for name in re.findall(r"`(\w+)`", line.split("|")[1])
     }
     assert names == set(JobRow._fields)
+
+
+def test_which_worker_a_row_of_a_job_names(tmp_path):
+    """service.md: none, if the job waited for a retry when it was cancelled."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    config = Config(data_dir=tmp_path / "data", bind="tcp://127.0.0.1:0", http_bind="")
+    with ServiceDaemon(config) as service, Client(service.server.address, name="shop") as client:
+        worker = Worker(service.server.address, name="shop", retry_delay=60)
+        worker.on("fails")(lambda _: 1 // 0)
+        with worker:
+            job = client.schedule(0, kind="fails")
+            eventually(lambda: job.status().state == "retrying")
+            assert job.cancel()
+    paths = (tmp_path / "data" / "journal" / "jobs").rglob("*.parquet")
+    (row,) = [row for path in paths for row in parquet.read_table(path).to_pylist()]
+    assert (row["state"], row["attempts"], row["worker"]) == ("cancelled", 1, "")
+    statement = "the connection that had the job at its end; empty if none had"
+    assert statement in text_of("docs/service.md")
+
+
+def test_what_a_simulated_server_accepts():
+    """howto/testing.md: less than a server by default."""
+    pytest.importorskip("apsw")
+    limits = importlib.import_module("purgatory.testing.world.server").LIMITS
+    assert (limits.keys, limits.payload_bytes) < (Config().max_keys, Config().max_payload_bytes)
+    page = text_of("docs/howto/testing.md")
+    assert f"accepts at most {limits.keys} keys of an operation" in page
+    assert f"{limits.payload_bytes:,} bytes of a payload." in page
 
 
 def test_the_glossary_is_in_order():
