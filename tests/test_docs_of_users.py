@@ -1,24 +1,41 @@
 """What the pages for users state of behaviour, order and defaults is what the code does."""
 
+import importlib
 import inspect
 import re
+import resource
 import shlex
+import threading
 import tomllib
 
 import pytest
 
 from purgatory import HeldFull, Purgatory
 from purgatory.cli.entry_point import UsageError, make_parser
-from purgatory.service import Client, Config, ServiceDaemon, Worker, errors
-from purgatory.service.errors import TooManyPending
-from purgatory.service.gateway.application import ENDPOINTS
+from purgatory.service import Client, Config, ServiceDaemon, Worker, WorkerStuck, errors
+from purgatory.service.auth.access import RIGHTS, Access
+from purgatory.service.auth.key_store import KeyStore
+from purgatory.service.errors import JobUnknown, TooManyItems, TooManyPending, TooManyRemembered
+from purgatory.service.gateway.application import _METHODS, ENDPOINTS
+from purgatory.service.gateway.endpoint import Endpoint
+from purgatory.service.gateway.problems import _STATUS
 from purgatory.service.job_messages import JOB_STATES, KindOverview
+from purgatory.service.server.jobs import control_requests, waiting_moves
+from purgatory.service.server.leases.due_job import DueJob
+from purgatory.service.server.leases.job_group import JobGroup
+from purgatory.service.server.leases.job_leases import MAX_LOSSES
 from purgatory.service.server.leases.job_requests import MAX_KINDS, MIN_LEASE_MS
+from purgatory.service.server.leases.worker_connection import WorkerConnection
+from purgatory.service.server.limits.kind_limits import KindLimits, TokenBucket
 from purgatory.service.server.named_leases.named_leases import MAX_LEASES, MAX_WAITERS
+from purgatory.service.server.network.accept_gate import most_descriptors
 from purgatory.service.server.network.reception import Reception
+from purgatory.service.server.records import retention
+from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 from purgatory.service.troubles import job_troubles
 from purgatory.trace.tables import JobRow
 from tests.test_docs import FENCE, PAGES, ROOT, name_of
+from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 from timingwheel import InlineExecutor, ManualClock, Timer
 from timingwheel.lowlevel import DEFAULT_TICK_MS
@@ -41,6 +58,34 @@ def test_the_columns_of_the_journals_jobs():
         for name in re.findall(r"`(\w+)`", line.split("|")[1])
     }
     assert names == set(JobRow._fields)
+
+
+def test_which_worker_a_row_of_a_job_names(tmp_path):
+    """service.md: none, if the job waited for a retry when it was cancelled."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    config = Config(data_dir=tmp_path / "data", bind="tcp://127.0.0.1:0", http_bind="")
+    with ServiceDaemon(config) as service, Client(service.server.address, name="shop") as client:
+        worker = Worker(service.server.address, name="shop", retry_delay=60)
+        worker.on("fails")(lambda _: 1 // 0)
+        with worker:
+            job = client.schedule(0, kind="fails")
+            eventually(lambda: job.status().state == "retrying")
+            assert job.cancel()
+    paths = (tmp_path / "data" / "journal" / "jobs").rglob("*.parquet")
+    (row,) = [row for path in paths for row in parquet.read_table(path).to_pylist()]
+    assert (row["state"], row["attempts"], row["worker"]) == ("cancelled", 1, "")
+    statement = "the connection that had the job at its end; empty if none had"
+    assert statement in text_of("docs/service.md")
+
+
+def test_what_a_simulated_server_accepts():
+    """howto/testing.md: less than a server by default."""
+    pytest.importorskip("apsw")
+    limits = importlib.import_module("purgatory.testing.world.server").LIMITS
+    assert (limits.keys, limits.payload_bytes) < (Config().max_keys, Config().max_payload_bytes)
+    page = text_of("docs/howto/testing.md")
+    assert f"accepts at most {limits.keys} keys of an operation" in page
+    assert f"{limits.payload_bytes:,} bytes of a payload." in page
 
 
 def test_the_glossary_is_in_order():
@@ -116,6 +161,154 @@ def test_which_attempts_a_restart_forgets(tmp_path):
     assert statement in text_of("docs/service.md")
 
 
+def test_what_max_remembered_counts():
+    """howto/unique-jobs.md: pending jobs, too; and no job without a period."""
+    config = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="", max_remembered=1)
+    with ServiceDaemon(config) as service, Client(service.server.address, name="shop") as client:
+        client.schedule(3600, kind="mail", job_id="pending")
+        with pytest.raises(TooManyRemembered):
+            client.schedule(3600, kind="mail", job_id="further")
+        assert client.schedule(3600, kind="mail", job_id="further", unique_for=0).is_new
+        assert client.schedule(3600, kind="mail").is_new
+    page = text_of("docs/howto/unique-jobs.md")
+    assert "counts the ids of ended and of pending jobs that have a period." in page
+    assert "and accepts jobs with `unique_for=0` or without a `job_id`." in page
+
+
+def test_how_many_ended_jobs_without_an_id_are_known(monkeypatch):
+    """service.md: the last ones alone; a job with an id is remembered."""
+    monkeypatch.setattr(retention, "RETAINED_OUTCOMES", 3)
+    monkeypatch.setattr(retention, "DELETED_TOGETHER", 1)
+    config = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="")
+    with ServiceDaemon(config) as service, Client(service.server.address, name="shop") as client:
+        worker = Worker(service.server.address, name="shop")
+        worker.on("sum")(lambda job: job.payload)
+        with worker:
+            given = client.schedule(0, kind="sum", payload=1, job_id="given")
+            made_up = client.schedule(0, kind="sum", payload=2)
+            assert (given.result(HANG), made_up.result(HANG)) == (1, 2)
+            for _ in range(5):
+                client.schedule(0, kind="sum").result(HANG)
+            eventually(lambda: made_up.status() is None)
+        with pytest.raises(JobUnknown):
+            made_up.result(HANG)
+        assert given.result(HANG) == 1
+    statement = "and only the last 10,000 ended ones of all clients: then `result` raises"
+    assert statement in text_of("docs/service.md")
+
+
+def test_which_paths_need_no_token():
+    """gateway.md: those that no endpoint answers; `/v1` is the document, too."""
+    page = (ROOT / "docs" / "gateway.md").read_text()
+    said = {
+        path
+        for row in re.findall(r"^\| (.*) \| without a token", page, re.MULTILINE)
+        for path in re.findall(r"`GET (/[^`]+)`", row)
+    }
+    answers = {path: methods.get("GET") for path, methods in _METHODS.items()}
+    is_open = {path for path, one in answers.items() if not isinstance(one, Endpoint | None)}
+    assert {path for path in is_open if "console/" not in path} == {*said, "/v1"}
+
+
+def test_the_kinds_of_a_worker_take_turns():
+    """service.md: `priority` orders the jobs of a kind alone."""
+    group, worker = JobGroup(KindLimits()), WorkerConnection(b"1")
+    worker.ask({"mail": 1, "report": 1}, 10, 1000, detached=False)
+    for number, (kind, priority) in enumerate([("mail", 0), ("report", 0), ("mail", 10)] * 2, 1):
+        record = OutcomeRecord(number, number, f"op-{number}", ClientRecord("c"), "expired", 0)
+        group.put(DueJob(record, kind, priority=priority))
+    found = [group.pop_for(worker, 0) for _ in range(4)]
+    assert [(job.kind, job.priority) for job in found] == [("mail", 10), ("report", 0)] * 2
+    statement = "Of the ready jobs of a kind the highest `priority` goes first (-10 to 10)"
+    assert statement in text_of("docs/service.md")
+    assert "A worker's kinds take turns." in text_of("docs/service.md")
+
+
+def test_how_many_jobs_a_rate_leases_in_a_second():
+    """howto/rate-limits.md: after a quiet second nearly twice as many."""
+    bucket, leased = TokenBucket(10, 10, 0), []
+    for now_ms in range(1000):
+        while bucket.next_ms(now_ms) == now_ms:
+            bucket.add(-1.0)
+            leased.append(now_ms)
+    assert (leased.count(0), len(leased)) == (10, 19)
+    statement = "`per_second=10` leases ten jobs at once, and up to nine more within a second."
+    assert statement in text_of("docs/howto/rate-limits.md")
+
+
+def test_what_a_revoked_key_loses(tmp_path):
+    """service.md: its limits, so a new key of the name may do all."""
+    keys = KeyStore(tmp_path / "keys")
+    for name, access in (("shop", Access("shop", ["shop"], ["submit"])), ("new", None)):
+        key = keys.new(name).public
+        keys.allow("shop", key, access)
+        (allowed,) = keys.allowed().values()
+        keys.revoke("shop")
+    assert (allowed.names, allowed.rights) == ((), RIGHTS)
+    statement = (
+        "`revoke` forgets the client's limits: repeat its `--rights` and `--name` with `allow`, or "
+        "the new key has all rights under any name."
+    )
+    assert statement in text_of("docs/service.md")
+
+
+def test_how_many_handlers_may_hang():
+    """service.md: no more than the `concurrency` of their kind, if that is less."""
+    config = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="")
+    end = threading.Event()
+    with ServiceDaemon(config) as service, Client(service.server.address, name="shop") as client:
+        worker = Worker(service.server.address, name="shop", concurrency=8)
+        worker.on("hangs", concurrency=1, timeout=0.05)(lambda _: end.wait(HANG))
+        for _ in range(2):
+            client.schedule(0, kind="hangs")
+        worker.start()
+        try:
+            with pytest.raises(WorkerStuck):
+                worker.wait(HANG)
+        finally:
+            end.set()
+    statement = (
+        "If more than `concurrency` handlers hang like this, of the worker or of a kind that"
+    )
+    assert statement in text_of("docs/service.md")
+
+
+def test_when_a_job_that_was_taken_ahead_loses_an_attempt():
+    """service.md; tests/purgatory/service/server/leases/test_job_leases.py makes the losses."""
+    assert MAX_LOSSES == 5
+    page = text_of("docs/service.md")
+    assert "if it was next at five workers whose connections were lost, its next lease" in page
+
+
+def test_which_limit_drops_connections():
+    """service.md: a server without memory's limit accepts more than `max_clients`, to refuse."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert most_descriptors(80, 0) > 80 + 8 or soft < 200
+    statement = (
+        "Above `max_clients` the server sends new clients away, above the others the kernel drops"
+    )
+    assert statement in text_of("docs/service.md")
+
+
+def test_why_a_request_is_too_large():
+    """gateway.md: 413 is also the answer if too much of a kind is under way."""
+    raising = [inspect.getsource(each) for each in (control_requests, waiting_moves)]
+    assert all("raise TooManyItems" in source for source in raising)
+    assert _STATUS[TooManyItems] == 413
+    page = text_of("docs/gateway.md")
+    assert "too many moves of jobs or cancellations by filter are under way |" in page
+
+
+def test_a_repeat_that_is_run_while_a_run_goes_on():
+    """gateway.md: by default nothing is done."""
+    config = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="")
+    with ServiceDaemon(config) as service, Client(service.server.address, name="shop") as client:
+        nightly = client.repeat("nightly", every=3600, kind="report")
+        assert [nightly.run(), nightly.run()] == [True, False]
+    statement = "`done` is false if one goes on and `overlap` is `skip`"
+    assert statement in text_of("docs/gateway.md")
+
+
 @pytest.mark.parametrize(
     ("page", "sentence"),
     [
@@ -154,11 +347,10 @@ def test_the_order_of_the_consoles_troubles():
 
 def test_what_asyncio_is_faster_at():
     """why.md says of the interpreted wheel what the figures of performance.md say."""
-    page = text_of("docs/performance.md").split("## Interpreted")[1]
-    schedule = re.search(r"schedule ([\d.]+) with 10,000 pending and ([\d.]+) with a million", page)
-    drain = re.search(r"drain ([\d.]+) with 10,000 and ([\d.]+) with a million", page)
-    cancel = re.search(r"Cancelling in random order has ([\d.]+) to ([\d.]+) of asyncio's", page)
-    faster = [[float(each) < 1 for each in found.groups()] for found in (schedule, drain, cancel)]
+    page = (ROOT / "docs" / "performance.md").read_text().split("## Interpreted")[1]
+    names = ("schedule", "drain", "cancel")
+    rows = [re.search(rf"^\| {name}.*$", page, re.MULTILINE)[0] for name in names]
+    faster = [[float(each) < 1 for each in re.findall(r"\d+\.\d+", row)] for row in rows]
     assert faster == [[False, False], [True, False], [True, True]]
     why = "asyncio cancels timers, and drains ten thousand, faster than the interpreted wheel"
     assert why in text_of("docs/why.md")

@@ -40,7 +40,10 @@ class JobRows:
         by_attempt = due.has_begun or state != JobState.CANCELLED
         began_ms = due.begun_ms if by_attempt else 0
         worker = "" if due.holder is None else due.holder.route.hex()
-        self._add(job, end, began_ms, ended_ms, attempts, worker, error)
+        # The due time of the job does not follow to an attempt at once.
+        is_again = by_attempt and due.ready_ms > due.record.ended_ms
+        due_ms = due.ready_ms if is_again else job.due_ms
+        self._add(job, end, due_ms, began_ms, ended_ms, attempts, worker, error)
 
     def add_cancelled(self, operation: "PendingOperation", ended_ms: int) -> None:
         """Queue a job cancelled before it was due, by a request or by a key."""
@@ -52,18 +55,19 @@ class JobRows:
     def add_unbegun(self, job: JobRecord, ended_ms: int, error: str) -> None:
         """Queue a job cancelled before a first attempt."""
         if self._numbers.is_used:
-            self._add(job, validation.CANCELLED, 0, ended_ms, 0, "", error)
+            self._add(job, validation.CANCELLED, job.due_ms, 0, ended_ms, 0, "", error)
 
     def add_stored(self, row: StoredOperation, attempts: int, ended_ms: int, error: str) -> None:
         """Queue a cancelled job from the store."""
         job = JobRecord(row.number, row.op_id, row.client, row.kind, row.deadline_ms, row.options)
         job.submitted_ms = row.submitted_ms
-        self._add(job, validation.CANCELLED, 0, ended_ms, attempts, "", error)
+        self._add(job, validation.CANCELLED, job.due_ms, 0, ended_ms, attempts, "", error)
 
     def _add(
         self,
         job: JobRecord,
         state: str,
+        due_ms: int,
         began_ms: int,
         ended_ms: int,
         attempts: int,
@@ -78,7 +82,7 @@ class JobRows:
             job.client,
             job.tags,
             job.submitted_ms,
-            job.due_ms,
+            due_ms,
             began_ms,
             ended_ms,
             attempts,

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 log: logging.Logger = logging.getLogger(__name__)
 
 _CUT_OFF: Final = "client '%s' does not read its answers: cut off"
+_FULL: Final = "a client was refused: %s clients are connected, as many as max_clients allows"
 # Plain numbers: a combination of the enumeration's members takes two microseconds.
 _NOBLOCK: Final = int(zmq.NOBLOCK)
 _MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
@@ -113,6 +114,7 @@ class Connections:
         self.blocked: dict[Connection, None] = {}
         self._backlog_bytes = 0  # of all connections
         self._cut_off_log = RareLog(_CUT_OFF, monotonic, logging.WARNING)
+        self._full_log = RareLog(_FULL, monotonic, logging.WARNING)
         self._next_ping_all = self._next_retry = 0.0
         # The last routes that were unreachable, oldest first.
         self._gone: OrderedDict[bytes, None] = OrderedDict()
@@ -340,12 +342,16 @@ class Connections:
     def has_room(self, most: int, now: float) -> bool:
         """Tell whether fewer than `most` connections exist, after a search for lost ones.
 
-        The search pings all, at most once in PING_ALL_S seconds.
+        The search pings all, at most once in PING_ALL_S seconds. If none was lost, the log
+        says so, once a minute.
         """
         if len(self.by_route) >= most and now >= self._next_ping_all:
             self._next_ping_all = now + PING_ALL_S
             self.ping_idle(math.inf)
-        return len(self.by_route) < most
+        if len(self.by_route) < most:
+            return True
+        self._full_log.add(str(most))
+        return False
 
     def ping_idle(self, since: float) -> None:
         """Ping connections silent since a moment."""

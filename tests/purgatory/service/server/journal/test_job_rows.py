@@ -64,6 +64,22 @@ def test_a_job_that_is_dead_and_done_later(server):
     assert [(row.state, row.attempts) for row in server.sink.jobs] == [("dead", 2), ("done", 1)]
 
 
+def test_an_attempt_that_follows_at_once(server):
+    """It is due when the one before has failed, or the job was retried: so long it has waited."""
+    submit_due(server, "j")
+    [leased] = server.work("mail", attempts=2)
+    for wait_ms in (30, 50):
+        server.pass_time(wait_ms)
+        server.finish(leased, how=How.FAILED, error="ValueError: x")
+        [leased] = server.leased or [leased]
+    server.pass_time(70)
+    server.ask(EndDead, [leased.number])
+    [leased] = server.leased
+    server.finish(leased)
+    due_ms = [row.due_ms - START_MS - DUE_MS - 1 for row in server.sink.jobs]
+    assert (due_ms, [row.queue_ms for row in server.sink.jobs]) == ([30, 150], [0, 0])
+
+
 def test_a_job_that_is_cancelled_before_it_is_due(server):
     """By a request, or by a key: no attempt has begun."""
     server.submit(job("a"), job("b", "paid"))

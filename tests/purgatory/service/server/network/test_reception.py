@@ -170,3 +170,12 @@ def test_peers_without_a_hello_are_forgotten(reception, monkeypatch):
     for n in range(10):
         reception.on_frame(bytes([n]), zmq.Frame(encode(Stats(1))), [], 0.0)
     assert list(reception._strangers) == [b"\x07", b"\x08", b"\x09"]
+
+
+def test_a_full_server_logs_that_it_refuses_clients(reception, caplog):
+    """Clients only learn that they were sent away; a line a minute tells the operator why."""
+    for n in range(12):
+        hello = zmq.Frame(encode(Hello(1, VERSION, f"c{n}")))
+        reception.on_frame(b"%d" % n, hello, [], 0.0)
+    (line,) = caplog.messages
+    assert "9 clients are connected, as many as max_clients allows" in line
