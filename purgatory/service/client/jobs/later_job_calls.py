@@ -80,8 +80,8 @@ class LaterJobCalls(CallSender):
         `job_id`: the server adds no second job of this id while the job lives, and for `unique_for`
         after its end (default: the server's `remember_ended`; 0: not after the end). `tags`: to
         list and cancel jobs. `unless`: keys; completing any of them cancels the job, unless it runs
-        or has ended. `priority`: from -10 to 10, higher first. `start_within`: the server cancels
-        the job if no handler has begun it for so long after it was due.
+        or has ended. `priority`: from -10 to 10; of a kind, higher ones first. `start_within`: the
+        server cancels the job if no handler has begun it for so long after it was due.
         """
         timeout_ms, due_ms = _time_of(delay, at)
         start_within_ms = None
@@ -215,9 +215,9 @@ class LaterJobCalls(CallSender):
     ) -> ReplyFuture[None]:
         """Limit jobs of a kind, over all workers of the server, also after a restart.
 
-        `running`: most jobs leased at a time, running or taken ahead. `per_second`: most jobs
-        leased in a second. None leaves a limit as before; 0 removes the limit. Raises TypeError if
-        both are None.
+        `running`: most jobs leased at a time, running or taken ahead. `per_second`: jobs leased a
+        second, on average; up to twice as many in the second after a quiet one. None leaves a limit
+        as before; 0 removes the limit. Raises TypeError if both are None.
         """
         if running is None and per_second is None:
             raise TypeError("no limit is given; expected running or per_second; 0: no limit")
