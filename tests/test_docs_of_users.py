@@ -15,7 +15,13 @@ from purgatory.cli.entry_point import UsageError, make_parser
 from purgatory.service import Client, Config, ServiceDaemon, Worker, WorkerStuck, errors
 from purgatory.service.auth.access import RIGHTS, Access
 from purgatory.service.auth.key_store import KeyStore
-from purgatory.service.errors import JobUnknown, TooManyItems, TooManyPending, TooManyRemembered
+from purgatory.service.errors import (
+    JobUnknown,
+    ServerBusy,
+    TooManyItems,
+    TooManyPending,
+    TooManyRemembered,
+)
 from purgatory.service.gateway.application import _METHODS, ENDPOINTS
 from purgatory.service.gateway.endpoint import Endpoint
 from purgatory.service.gateway.problems import _STATUS
@@ -290,13 +296,13 @@ def test_which_limit_drops_connections():
     assert statement in text_of("docs/service.md")
 
 
-def test_why_a_request_is_too_large():
-    """gateway.md: 413 is also the answer if too much of a kind is under way."""
+def test_what_passes_by_itself_is_tried_again():
+    """gateway.md: 429, and no 413, if too much of a kind is under way."""
     raising = [inspect.getsource(each) for each in (control_requests, waiting_moves)]
-    assert all("raise TooManyItems" in source for source in raising)
-    assert _STATUS[TooManyItems] == 413
+    assert all("raise ServerBusy" in source for source in raising)
+    assert (_STATUS[ServerBusy], _STATUS[TooManyItems]) == (429, 413)
     page = text_of("docs/gateway.md")
-    assert "too many moves of jobs or cancellations by filter are under way |" in page
+    assert "moves and cancellations by filter under way" in page
 
 
 def test_a_repeat_that_is_run_while_a_run_goes_on():

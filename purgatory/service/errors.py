@@ -147,6 +147,10 @@ class TooManyItems(Refused, code="too-many-items"):
     """The request names more operations, keys, ids or numbers than the server accepts in one."""
 
 
+class ServerBusy(Refused, code="busy"):
+    """Too many kinds have a limit, jobs are watched or requests are under way. Can be temporary."""
+
+
 class TooManyReads(Refused, code="too-many-reads"):
     """Too many queries of the client wait for their answers. Temporary."""
 
@@ -199,7 +203,7 @@ class OperationIdTaken(Refused, code="taken"):
 
 
 class NotAllowed(Refused, code="not-allowed"):
-    """The client's key has not the right for that, or is not for this client name."""
+    """The client's key lacks the right for that, or is not for this client name."""
 
 
 class StoreFailed(Refused, code="store"):

@@ -28,6 +28,7 @@ _STATUS: Final[Mapping[type[Exception], int]] = {
     errors.OperationIdTaken: 409,
     errors.TooLarge: 413,
     errors.TooManyItems: 413,
+    errors.ServerBusy: 429,
     errors.TooManyReads: 429,
     errors.TooManyPending: 429,
     errors.TooManyHeld: 429,

@@ -5,7 +5,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from purgatory.service.encoding import encode
-from purgatory.service.errors import Malformed, TooManyItems
+from purgatory.service.errors import Malformed, ServerBusy
 from purgatory.service.job_messages import (
     CancelJobs,
     CancelMatching,
@@ -69,7 +69,7 @@ class ControlRequests:
             running.commands.append(command)
             return None
         if cancels.length >= MOST:
-            raise TooManyItems(f"{MOST} cancellations by filter are under way; expected fewer")
+            raise ServerBusy(f"{MOST} cancellations by filter are under way; expected fewer")
         cancels.begin(MassCancel(command, request, session, self._state.last_number))
         return None
 

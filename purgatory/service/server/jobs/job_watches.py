@@ -5,7 +5,7 @@ Store thread alone; any may read `count`.
 
 from typing import Final, TypeAlias
 
-from purgatory.service.errors import Refused, TooManyItems
+from purgatory.service.errors import Refused, ServerBusy
 from purgatory.service.server.memory import text_bytes
 from purgatory.service.server.records.job_record import JobRecord
 
@@ -38,10 +38,10 @@ class JobWatches:
         watched = self._by_route.get(route, {})
         new = {job_id for job_id in job_ids if job_id not in watched}
         if len(watched) + len(new) > PER_CONNECTION:
-            return TooManyItems(f"the connection watches {len(watched)} jobs, and would watch "
+            return ServerBusy(f"the connection watches {len(watched)} jobs, and would watch "
                                 f"{len(new)} more; expected at most {PER_CONNECTION}")  # fmt: skip
         if self.count + len(new) > MOST:
-            return TooManyItems(f"{self.count} jobs are watched; expected at most {MOST}")
+            return ServerBusy(f"{self.count} jobs are watched; expected at most {MOST}")
         for job_id in new:
             self._by_route.setdefault(route, {})[job_id] = None
             self.bytes += _WATCH_BYTES + text_bytes(job_id)

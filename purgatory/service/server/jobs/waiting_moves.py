@@ -7,7 +7,7 @@ server ends before, the client asks again. Store thread alone.
 
 from typing import Final
 
-from purgatory.service.errors import TooManyItems
+from purgatory.service.errors import ServerBusy
 from purgatory.service.server.commands import ClientRequest
 
 #: Requests that may wait.
@@ -23,9 +23,9 @@ class WaitingMoves:
         self.new: list[ClientRequest] = []
 
     def add(self, command: ClientRequest) -> None:
-        """Have a request wait, from the next transaction on. Raises TooManyItems."""
+        """Have a request wait, from the next transaction on. Raises ServerBusy."""
         if len(self.commands) + len(self.new) >= MOST:
-            raise TooManyItems(f"{MOST} requests to reschedule jobs wait; expected fewer")
+            raise ServerBusy(f"{MOST} requests to reschedule jobs wait; expected fewer")
         self.new.append(command)
 
     def publish(self) -> None:

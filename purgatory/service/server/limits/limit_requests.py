@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from purgatory.service.encoding import encode
-from purgatory.service.errors import Malformed, TooManyItems
+from purgatory.service.errors import Malformed, ServerBusy
 from purgatory.service.job_messages import Limited, LimitSet, SetLimit
 from purgatory.service.server.commands import ClientRequest
 from purgatory.service.server.memory import limit_bytes
@@ -47,7 +47,7 @@ class LimitRequests:
         if self._state.leases.limits.has(kind):
             return  # a change takes no more memory
         if count >= MOST:
-            raise TooManyItems(f"{count} kinds have a limit; expected at most {MOST}")
+            raise ServerBusy(f"{count} kinds have a limit; expected at most {MOST}")
         if limit_bytes(kind) > self._state.memory_left:
             raise self._state.no_room("a limit")
 

@@ -1,6 +1,6 @@
 """Which connections are told of the ends of which jobs."""
 
-from purgatory.service.errors import TooManyItems
+from purgatory.service.errors import ServerBusy
 from purgatory.service.server.jobs import job_watches
 from purgatory.service.server.jobs.job_watches import JobWatches
 from purgatory.service.server.records.job_record import JobRecord
@@ -60,12 +60,12 @@ def test_bounds(monkeypatch):
     monkeypatch.setattr(job_watches, "PER_CONNECTION", 2)
     monkeypatch.setattr(job_watches, "MOST", 3)
     watches = JobWatches()
-    assert isinstance(watches.add(b"1", ["a", "b", "c"]), TooManyItems)
+    assert isinstance(watches.add(b"1", ["a", "b", "c"]), ServerBusy)
     assert watches.count == 0
     assert watches.add(b"1", ["a", "b"]) is None
     assert watches.add(b"1", ["a", "b"]) is None
     assert "3 more" not in str(watches.add(b"1", ["c"]))
-    assert isinstance(watches.add(b"2", ["a", "b"]), TooManyItems)
+    assert isinstance(watches.add(b"2", ["a", "b"]), ServerBusy)
 
 
 def test_as_many_as_may_be(monkeypatch):
@@ -78,5 +78,5 @@ def test_as_many_as_may_be(monkeypatch):
     assert watches.add(b"2", ["a"]) is None
     assert watches.add(b"2", ["a"]) is None
     for route, job_id in ((b"1", "c"), (b"3", "a")):
-        assert isinstance(watches.add(route, [job_id]), TooManyItems)
+        assert isinstance(watches.add(route, [job_id]), ServerBusy)
     assert watches.count == 3

@@ -207,7 +207,7 @@ def test_too_many(step_server, leased, monkeypatch):
     assert ask(step_server) == []
     assert ask(step_server) == []
     failure = step_server.ask(RescheduleJobs, [Reschedule("a", 5000)])
-    assert failure.code == "too-many-items"
+    assert failure.code == "busy"
     assert "2 requests to reschedule jobs wait; expected fewer" in failure.message
     step_server.post_finish(leased, how=How.RETURNED)
     assert answers(step_server) == [[True], [True]]
