@@ -203,7 +203,7 @@ def numbers_of_spark():
     findings, output = room("report.findings"), room("stream.output")
     return [
         f"(default: {WORDS[room('stream.query').DEFAULT_WATERMARK_MS // 60_000]} minutes; each run",
-        f"(one for each {output.MAX_ROWS_PER_FILE:,})",
+        f"(one for each {output._MAX_ROWS_PER_FILE:,})",
         f"one for each {room('stream.compaction').DEFAULT_BYTES >> 20} MB (`--megabytes`)",
         f"at most one completion in a {WORDS[findings.LOST_COMPLETIONS]} is lost",
         f"shorter by a {WORDS[round(1 - findings._SHORTER, 3)]} or more",
