@@ -17,6 +17,7 @@ from purgatory.service.auth.access import RIGHTS, Access
 from purgatory.service.auth.key_store import KeyStore
 from purgatory.service.errors import (
     JobUnknown,
+    RequestTimeout,
     ServerBusy,
     TooManyItems,
     TooManyPending,
@@ -31,6 +32,7 @@ from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.leases.job_group import JobGroup
 from purgatory.service.server.leases.job_leases import MAX_LOSSES
 from purgatory.service.server.leases.job_requests import MAX_KINDS, MIN_LEASE_MS
+from purgatory.service.server.leases.ready_jobs import AGED_MS, ReadyJobs
 from purgatory.service.server.leases.worker_connection import WorkerConnection
 from purgatory.service.server.limits.kind_limits import KindLimits, TokenBucket
 from purgatory.service.server.named_leases.named_leases import MAX_LEASES, MAX_WAITERS
@@ -42,7 +44,7 @@ from purgatory.service.troubles import job_troubles
 from purgatory.trace.tables import JobRow
 from tests.test_docs import FENCE, PAGES, ROOT, name_of
 from tests.testing.eventually import eventually
-from tests.testing.purgatory_harness import HANG
+from tests.testing.purgatory_harness import HANG, free_port
 from timingwheel import InlineExecutor, ManualClock, Timer
 from timingwheel.lowlevel import DEFAULT_TICK_MS
 
@@ -163,7 +165,7 @@ def test_which_attempts_a_restart_forgets(tmp_path):
         assert [len(client.job(each).history) for each in ("once", "twice")] == [1, 2]
     with ServiceDaemon(config) as service, Client(service.server.address, name="shop") as client:
         assert [len(client.job(each).history) for each in ("once", "twice")] == [0, 2]
-    statement = "but for a first attempt that succeeds: a restart of the server forgets it."
+    statement = "except a first attempt that succeeded: a restart of the server forgets it."
     assert statement in text_of("docs/service.md")
 
 
@@ -313,6 +315,52 @@ def test_a_repeat_that_is_run_while_a_run_goes_on():
         assert [nightly.run(), nightly.run()] == [True, False]
     statement = "`done` is false if one goes on, unless the repeat allows overlaps"
     assert statement in text_of("docs/gateway.md")
+
+
+def test_a_request_that_has_timed_out_is_sent_later():
+    """service.md: the client keeps it until a server answers."""
+    address = f"tcp://127.0.0.1:{free_port()}"
+    with Client(address, name="shop", timeout=0.1) as client:
+        future = client.defer("paid:17", timeout=0.1, op_id="order-17")
+        with pytest.raises(RequestTimeout):
+            client.schedule(3600, kind="mail", job_id="mail-17")
+        with pytest.raises(RequestTimeout):
+            future.result(HANG)
+        client.timeout = HANG
+        with ServiceDaemon(Config(memory=True, bind=address, http_bind="")):
+            client.flush(HANG)
+            assert client.job("mail-17").state == "scheduled"
+            assert client.query("order-17").state in {"pending", "expired"}
+    page = text_of("docs/service.md")
+    assert "The client still has the request, and sends it when a server answers again" in page
+
+
+def test_the_order_of_ready_jobs():
+    """service.md: by priority, then by the time from which each is ready; none starves."""
+    queue = ReadyJobs()
+
+    def put(kind, ready_ms, priority):
+        job = DueJob(None, kind, due_ms=1, priority=priority)
+        job.ready_ms = ready_ms
+        queue.put(job)
+
+    for job in (("first", 1, 0), ("second", 2, 0), ("old", 3, -10), ("high", 4, 10)):
+        put(*job)
+    assert [queue.pop(5).kind for _ in range(3)] == ["high", "first", "second"]
+    put("later and high", 6, 10)
+    assert queue.pop(3 + AGED_MS).kind == "old"
+    page = text_of("docs/service.md")
+    assert "of equal ones the job that became ready first" in page
+    assert "ready for ten minutes counts as one of the highest priority" in page
+
+
+def test_what_a_proxy_may_not_buffer():
+    """gateway.md: every stream."""
+    streams = {each.path for each in ENDPOINTS if each.streams}
+    line = re.search(
+        r"^ *proxy_buffering off;.*$", (ROOT / "docs/gateway.md").read_text(), re.MULTILINE
+    )
+    assert set(re.findall(r"/v1/[\w/]+", line[0])) == streams
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from mq.core.context_core import SLOT_WAIT_S
 from purgatory.journal.journals import ParquetJournal
 from purgatory.journal.writer import _WAKE_THRESHOLD
 from purgatory.service.client.async_client import MAX_RUNNING
-from purgatory.service.client.calls import CALLS_PER_MESSAGE
+from purgatory.service.client.calls import BACKLOG, CALLS_PER_MESSAGE
 from purgatory.service.client.connection import _GIVE_UP_PART, LOST_AFTER_S
 from purgatory.service.client.leases.lease_keeper import _KEPT_PER_TIME
 from purgatory.service.client.outcomes import ATTEMPTS, FIRST_DELAY_S, MAX_DELAY_S
@@ -18,7 +18,8 @@ from purgatory.service.cluster.store_lease import MARGIN
 from purgatory.service.config import PARTITION, Config
 from purgatory.service.gateway.count_feed import MOST_KINDS, PERIOD_S
 from purgatory.service.gateway.health import PATIENCE_S
-from purgatory.service.gateway.server import KEEP_ALIVE_S
+from purgatory.service.gateway.outcomes import _QUIET_S
+from purgatory.service.gateway.server import KEEP_ALIVE_S, MAX_WAIT_S
 from purgatory.service.http.listening import MAX_CONNECTIONS, REQUEST_S
 from purgatory.service.http.server import _COARSE_ROWS, _COARSE_S
 from purgatory.service.machine_memory import MAX_BYTES, MIN_BYTES, SHARE
@@ -51,6 +52,7 @@ MIB, GIB = 20, 30
 # (page, what it says)
 LIMITS = [
     ("service.md", f"within `lost_after={LOST_AFTER_S}` seconds"),
+    ("service.md", f"When about {BACKLOG:,} calls are unsent, further ones, `defer` too, block"),
     ("service.md", f"up to {MAX_RUNNING} calls at a time"),
     ("service.md", f"retries after {FIRST_DELAY_S} s, then ever longer, up to {MAX_DELAY_S:.0f} s"),
     ("service.md", f"running handlers may finish, for up to {STOP_TIMEOUT_S:.0f} s"),
@@ -78,6 +80,9 @@ LIMITS = [
     ("protocol.md", f"The {kind_figures.MOST_KINDS} kinds with most jobs have counts of their own"),
     ("gateway.md", f"its server answers within {PATIENCE_S:.0f} s"),
     ("gateway.md", f"keeps an idle connection for {KEEP_ALIVE_S:.0f} s"),
+    ("gateway.md", f"After {_QUIET_S:.0f} s without an outcome comes a line with a colon"),
+    ("gateway.md", f"delivers no further outcome, and ends within {_QUIET_S:.0f} s"),
+    ("gateway.md", f"must wait for an answer for longer than {MAX_WAIT_S:.0f} s"),
     ("high-availability.md", f"`--takeover-after` ({Config().takeover_after:.0f} s)"),
     ("high-availability.md", f"within `lost_after={LOST_AFTER_S}` seconds"),
     ("high-availability.md", f"it waits for at most {ROUND_DELAY_S[1]} seconds"),

@@ -292,7 +292,7 @@ def test_the_periods_in_words():
         f"remembers {SESSIONS_PER_CLIENT:,} sessions of a client",
         f"A connection has at most {MOST_UNREAD} messages under way",
         f"At most {READS_PER_CLIENT} of a client's queries wait",
-        f"the answers go on for up to {READABLE_MS // 1000} s",
+        f"the server may answer as before, for up to {READABLE_MS // 1000} s",
         f"`keep_ms` is at least {MIN_KEEP_MS}.",
         f"at most {MAX_LEASES:,} names and {MAX_WAITERS:,} waiters",
         f"Kinds with a limit are at most {MOST_LIMITS:,}.",

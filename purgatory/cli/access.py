@@ -72,7 +72,9 @@ def add_keys(subparsers: SubParsers) -> None:
         metavar="RIGHT,...",
         help="of submit, complete, read, work and administer (default: all)",
     )
-    revoke = add_command(commands, "revoke", _revoke_key, "refuse a client from now on")
+    revoke = add_command(
+        commands, "revoke", _revoke_key, "take a client off the list; send the server SIGHUP"
+    )
     revoke.add_argument("name", metavar="NAME", help="of the client, as keys list shows it")
     shown = add_command(commands, "list", _list_keys, "show the keys and the allowed clients")
     add_directory_options(new, allow, revoke, shown)

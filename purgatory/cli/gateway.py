@@ -47,7 +47,7 @@ def add_parser(subparsers: SubParsers) -> None:
     parser.add_argument(
         "--keep-alive",
         default=75.0,
-        help="how long a connection may be idle; longer than a proxy keeps its own (75)",
+        help="how long an idle connection stays open (75); a proxy must close its own earlier",
         **DURATION,
     )
     add_directory_options(parser)

@@ -182,8 +182,8 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         """Fail a key for all operations at the server; answers how many ended.
 
         Their futures raise OperationFailed, with the name of the error's class and its text.
-        Operations for which the key has already counted go on. A held event of the key stays.
-        Otherwise like `complete`.
+        An operation with `need` above 1 that the key has counted for already goes on. A held event
+        of the key stays. Otherwise like `complete`.
         """
         return self._call(Fail, KeyFailure(checked_text(key, "key"), *error_texts(error)))
 
