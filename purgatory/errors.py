@@ -28,7 +28,10 @@ class OperationExpired(PurgatoryError, TimeoutError):
 
 
 class OperationCancelled(PurgatoryError, concurrent.futures.CancelledError):
-    """Raised by a future that `cancel_for_key` or `close` ended."""
+    """Raised by a future that `cancel_for_key` or `close` ended.
+
+    After the future's own `cancel`, `result` raises `concurrent.futures.CancelledError`.
+    """
 
 
 class StoreError(PurgatoryError):

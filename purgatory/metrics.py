@@ -1,6 +1,7 @@
 """Metrics: integers of purgatories and timers, read when Prometheus scrapes them. Any thread.
 
-A registry gets a collector, and shows all purgatories there, distinguished by the label `name`.
+The first purgatory puts a collector into its registry. It shows all purgatories of the registry;
+the label `name` tells them apart.
 """
 
 import os

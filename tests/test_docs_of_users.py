@@ -1,5 +1,6 @@
 """What the pages for users state of behaviour, order and defaults is what the code does."""
 
+import concurrent.futures
 import importlib
 import inspect
 import re
@@ -515,3 +516,45 @@ def test_the_options_in_the_text(page):
 def test_a_page_states_the_default_of_the_code(page, statement):
     """As `test_limits_on_pages` has it."""
     assert statement in text_of(f"docs/{page}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "delay_s", "level"),
+    [({}, 60, 3), ({}, 30 * 86400, 5), ({"tick_ms": 1}, 30 * 86400, 5)],
+)
+def test_the_levels_of_long_delays(arguments, delay_s, level):
+    """design.md: the level of a minute and of 30 days, with the default ticks and with 1 ms."""
+    page = text_of("docs/design.md")
+    assert "a minute is in level 3; 30 days are in level 5, and with ticks of 1 ms too" in page
+    timer = Timer(clock=ManualClock(), executor=InlineExecutor(), **arguments)
+    timer.schedule(delay_s, print)
+    assert timer.stats().buckets_occupied == (0,) * level + (1,)
+    timer.close()
+
+
+def test_a_clock_that_goes_back_moves_no_time_back():
+    """`Timer`: the time goes on from the last reading."""
+    now_ms = [10_000]
+    timer = Timer(clock=lambda: now_ms[0], executor=InlineExecutor())
+    ran = []
+    timer.schedule(5, ran.append, 1)
+    timer.advance_clock()
+    now_ms[0] = 2_000
+    timer.advance_clock()
+    now_ms[0] = 6_900
+    timer.advance_clock()
+    assert not ran
+    now_ms[0] = 7_001
+    timer.advance_clock()
+    assert ran == [1]
+    timer.close()
+
+
+def test_the_result_after_the_own_cancel():
+    """`DeferredFuture.cancel`: the standard error, not `OperationCancelled`."""
+    with Purgatory() as purgatory:
+        future = purgatory.defer("key", timeout=HANG)
+        assert future.cancel()
+        with pytest.raises(concurrent.futures.CancelledError) as raised:
+            future.result()
+    assert type(raised.value) is concurrent.futures.CancelledError

@@ -143,7 +143,7 @@ class TimerTaskEntry:
     def when(self) -> float:
         """Return the deadline in seconds of the timer's clock, not rounded.
 
-        After the clock went back, on a time that continues from its last reading.
+        If a clock of yours went back, the timer's time went on from its last reading.
         """
         return float(self.deadline_ns) / 1e9
 

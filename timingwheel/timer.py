@@ -50,8 +50,10 @@ class Timer(TimerCore):
     """Runs tasks after a delay: a hierarchical timing wheel without ticking, after Kafka's.
 
     `tick_ms`: resolution; deadlines are rounded up to ticks, so nothing runs early. `wheel_size`:
-    slots a level, at least 2. `clock`: returns milliseconds; default `monotonic_ms`. `executor`:
-    None for the timer's own workers (one task at a time unless a task is slow), an
+    slots a level, at least 2; with more, long delays are moved less often. `clock`: returns
+    milliseconds; default `monotonic_ms`, the system's monotonic clock, so setting the wall clock
+    moves no task. If a clock of yours goes back, the timer goes on from its last reading.
+    `executor`: None for the timer's own workers (one task at a time unless a task is slow), an
     `InlineExecutor`, or any `concurrent.futures.Executor` of this process; a worker runs tasks that
     the executor refuses. `max_pending`: how many tasks may be pending at once.
     `on_error(exc, task)`: called with each exception of a task; default: it is logged.

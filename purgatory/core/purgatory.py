@@ -46,9 +46,9 @@ class Purgatory(PurgatoryCore):
     `timer`: a timer shared with others, neither started nor closed here; None: an own timer,
     `p.timer`. `on_error(exc, operation)`: told of exceptions in user code; default: they are
     logged. `journal`: told of each outcome. `registry`: a Prometheus registry for the metrics.
-    `executor_workers`: how many threads of an own timer run what expires; default: one, and a
-    second whenever a callback takes more than two to four milliseconds. `max_held`: how many events
-    may be held at once, see `complete`.
+    `executor_workers`: how many threads of an own timer run what expires; default: one, and
+    another, up to 32, for each callback that takes more than two to four milliseconds. `max_held`:
+    how many events may be held at once, see `complete`.
 
     An own timer must be started, or nothing expires: `with Purgatory() as p` starts and closes it.
     All methods may be called from any thread, and from callbacks.

@@ -168,7 +168,9 @@ class DeferredFuture(FastResultFuture[Any]):
     def cancel(self) -> bool:
         """Cancel the operation; False if it has ended otherwise.
 
-        False, too, as of any future, after `set_running_or_notify_cancel`: the operation goes on.
+        After True, `result` raises `concurrent.futures.CancelledError`. After False another thread
+        may still be ending the future or running its callbacks; `result` waits for the end. Also
+        False after you have called `set_running_or_notify_cancel`; then the operation goes on.
         """
         operation = self._operation
         if self._state == RUNNING:
