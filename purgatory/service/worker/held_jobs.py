@@ -31,11 +31,13 @@ class HeldJob(Attempt):
 
     `kept_at`: when the worker last asked successfully for the lease. `asked_at`: when the worker
     last asked, or got the lease. `came_at`: when the job came first. `ends_at`: when the time limit
-    is over. `is_told`: the server knows of the beginning. `has_lapsed`: the lease was over before
-    the handler began. `is_lost`: the handler was given up. `thread` or `task` runs the handler.
+    is over. `again`: as leased since the handler began. `is_told`: the server knows of the
+    beginning. `has_lapsed`: the lease was over before the handler began. `is_lost`: the handler was
+    given up. `thread` or `task` runs the handler.
     """
 
     __slots__ = (
+        "again",
         "asked_at",
         "came_at",
         "ends_at",
@@ -62,6 +64,7 @@ class HeldJob(Attempt):
         self.came_at: float = now
         self.started_at: float | None = None
         self.ends_at: float | None = None
+        self.again: LeasedJob | None = None
         self.has_lapsed: bool = False
         self.is_told: bool = False
         self.is_ending: bool = False
@@ -111,6 +114,8 @@ class HeldJobs:
                 held.is_told = False
                 if held.started_at is None:
                     held.leased = leased  # the new attempt has its own job object
+                else:
+                    held.again = leased
                 held.kept_at = held.asked_at = self._clock()
                 return None
             held = self._jobs[leased.number] = HeldJob(leased, self._clock())
@@ -173,6 +178,14 @@ class HeldJobs:
         with self._lock:
             if self._jobs.get(held.leased.number) is held:
                 del self._jobs[held.leased.number]
+
+    def renew(self, held: HeldJob) -> HeldJob | None:
+        """Replace an ended job by its next attempt, leased before the answer to the end."""
+        with self._lock:
+            if self._jobs.get(held.leased.number) is not held or held.again is None:
+                return None
+            renewed = self._jobs[held.leased.number] = HeldJob(held.again, held.kept_at)
+            return renewed
 
     def take_waiting(self, keep: int) -> list[HeldJob]:
         """Remove and return the jobs not begun, but for the first `keep`."""

@@ -40,7 +40,10 @@ class WorkerCounts:
 
 
 class LeaseReturns:
-    """Sends the ends of jobs of `held`; calls `on_all_answered` when no end is unanswered."""
+    """Sends the ends of jobs of `held`; calls `on_all_answered` when no end is unanswered.
+
+    `on_again` is called with the next attempt of a job, leased before the answer to the end.
+    """
 
     def __init__(
         self,
@@ -49,12 +52,14 @@ class LeaseReturns:
         held: HeldJobs,
         counts: WorkerCounts,
         on_all_answered: Callable[[], None],
+        on_again: Callable[[HeldJob], None],
     ) -> None:
         self._name = name
         self._calls = calls
         self._held = held
         self._counts = counts
         self._on_all_answered = on_all_answered
+        self._on_again = on_again
         self._again: list[tuple[HeldJob, LeaseEnd]] = []  # the server's store has failed
         self._unanswered: set[HandledReply[bool]] = set()
 
@@ -99,6 +104,9 @@ class LeaseReturns:
             end.token = held.token  # this worker got the job again meanwhile
             self.send(held, end)
             return
+        renewed = self._held.renew(held) if held.token != end.token else None
+        if renewed is not None:
+            self._on_again(renewed)
         self._held.remove(held)
         if error is not None:
             log.warning("worker %r: job %r: %s", self._name, held.leased.op_id, error)

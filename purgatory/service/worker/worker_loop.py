@@ -86,7 +86,11 @@ class WorkerLoop:
         self.wake: Callable[[], object] = lambda: None
         self._held = HeldJobs(settings.lease_ms / 1000, self._lease_clock)
         self._demand = Demand(settings, handlers, self._ask, platform.monotonic)
-        self._ends = LeaseReturns(settings.name, calls, self._held, counts, self._wake_if_stopping)
+        self._ends = LeaseReturns(
+            *(settings.name, calls, self._held, counts),
+            self._wake_if_stopping,
+            self._on_again,
+        )
         self._extender = self._extend  # bound once, not for each job
         self._timeouts = {
             kind: timeout
@@ -218,6 +222,14 @@ class WorkerLoop:
             held = self._held.add(leased)
             if held is not None:
                 self._runner.add(held)
+        self._note_new()
+
+    def _on_again(self, held: HeldJob) -> None:
+        """Run the next attempt of a job, leased before the answer to the end of the last."""
+        self._runner.add(held)
+        self._note_new()
+
+    def _note_new(self) -> None:
         if self._sleeps_long:
             self._sleeps_long = False
             self.wake()

@@ -12,10 +12,12 @@ class Bench:
     """Some jobs, and their ends."""
 
     def __init__(self):
-        self.ended, self.answered, self.counts = [], [], WorkerCounts()
+        self.ended, self.answered, self.again, self.counts = [], [], [], WorkerCounts()
         self.held = HeldJobs(60.0, float)
         self.ends = LeaseReturns(
-            "jobs", self, self.held, self.counts, lambda: self.answered.append(1)
+            *("jobs", self, self.held, self.counts),
+            lambda: self.answered.append(1),
+            self.again.append,
         )
 
     def finish(self, end, reply):
@@ -65,6 +67,21 @@ def test_a_job_that_was_leased_to_this_worker_again(bench):
     bench.job(1, token=9)
     reply.set_result(False)
     assert [token for _, token, _, _ in bench.ended] == [5, 9]
+
+
+@pytest.mark.parametrize("answer", [True, Unavailable("the connection was lost")])
+def test_a_next_attempt_that_came_before_the_answer(bench, answer):
+    """The attempt is run: as after a connection that was lost with the first answer."""
+    held = bench.job(1, token=5)
+    assert bench.held.begin(held)
+    assert bench.held.end(held)
+    reply = bench.send(held, How.FAILED)
+    assert bench.job(1, token=9) is None
+    (reply.set_result if answer is True else reply.set_exception)(answer)
+    [renewed] = bench.again
+    assert (renewed.token, renewed.leased.token, len(bench.held)) == (9, 9, 1)
+    assert bench.held.begin(renewed)
+    assert bench.counts.failed == (answer is True)
 
 
 def test_jobs_that_are_given_back(bench):

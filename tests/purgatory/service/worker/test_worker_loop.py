@@ -148,6 +148,21 @@ def test_a_lease_that_is_lost_and_given_again(bench):
     assert bench.loop.begin(one)
 
 
+def test_a_next_attempt_that_comes_before_the_answer_to_the_last(bench):
+    """The worker runs it, and does not drop it with the attempt that has ended."""
+    one = bench.give(1, token=5)
+    assert bench.loop.begin(one)
+    bench.loop.end(one, ValueError("bad"))
+    bench.give(1, token=9)
+    assert bench.runner.jobs == [one]
+    bench.calls.ended[0][1].set_result(True)
+    again = bench.runner.jobs[-1]
+    assert again is not one
+    assert bench.loop.begin(again)
+    bench.loop.end(again, None)
+    assert [end.token for end, _ in bench.calls.ended] == [5, 9]
+
+
 def test_to_stop(bench):
     """It asks for no more, gives back what waits, lets handlers return, and awaits the answers."""
     one, two = bench.give(1), bench.give(2)
