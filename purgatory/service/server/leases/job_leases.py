@@ -166,7 +166,10 @@ class JobLeases:
         job = self.held(client, number, token)
         if job is None or job.holder is None:
             return None
+        before_ms = job.until_ms
         job.until_ms = now_ms + job.holder.lease_ms
+        if job.until_ms < before_ms:  # the worker has asked for shorter leases meanwhile
+            self.lease_times.watch(job)
         return job
 
     def begin(self, client: str, number: int, token: int, now_ms: int) -> None:

@@ -163,6 +163,19 @@ class TestLeases:
         assert step_server.finish(leased) == [is_kept]
         assert step_server.ask(ReadDead).jobs == []
 
+    def test_one_that_is_kept_for_a_shorter_time(self, step_server):
+        """It ends when its worker expects, and not when the first lease would have ended."""
+        step_server.work(lease_ms=60_000)
+        [leased] = due(step_server, "a")
+        step_server.work(lease_ms=500)
+        lease = Lease(leased.number, leased.token)
+        assert step_server.ask(Keep, [lease]).done == [True]
+        step_server.let_pass(499)
+        assert step_server.state.leases.counts.leased == 1
+        step_server.let_pass(1)
+        assert step_server.state.leases.counts.leased == 0
+        assert step_server.finish(leased) == [False]
+
     def test_a_worker_that_has_gone_while_the_server_was_stopped(self, step_server):
         """Its leases last a lease longer, and no more."""
         step_server.work(lease_ms=500)
