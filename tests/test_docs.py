@@ -37,6 +37,11 @@ def blocks(language):
     return found
 
 
+def text_of(page):
+    """Return a page as one line."""
+    return " ".join((ROOT / page).read_text().split())
+
+
 def name_of(page):
     """Return the path of a page in the tree."""
     return str(page.relative_to(ROOT))

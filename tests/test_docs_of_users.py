@@ -43,18 +43,13 @@ from purgatory.service.server.records import retention
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 from purgatory.service.troubles import job_troubles
 from purgatory.trace.tables import JobRow
-from tests.test_docs import FENCE, PAGES, ROOT, name_of
+from tests.test_docs import FENCE, PAGES, ROOT, name_of, text_of
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG, free_port
 from timingwheel import InlineExecutor, ManualClock, Timer
 from timingwheel.lowlevel import DEFAULT_TICK_MS
 
 CLIENT_TIMEOUT_S = inspect.signature(Client).parameters["timeout"].default
-
-
-def text_of(page):
-    """Return a page as one line."""
-    return " ".join((ROOT / page).read_text().split())
 
 
 def test_the_columns_of_the_journals_jobs():

@@ -20,17 +20,12 @@ from purgatory.service import Client, Config, ServiceDaemon, Worker
 from purgatory.service.job_messages import KindOverview
 from purgatory.trace.tables import REQUIRED, TABLES
 from purgatory.trace.validation import ColumnType
-from tests.test_docs import DIARY, ROOT
+from tests.test_docs import DIARY, ROOT, text_of
 from tests.testing.purgatory_harness import HANG
 from timingwheel import Timer
 from timingwheel.wheel_state import DRAIN_BATCH
 
 NUMBER = re.compile(r"\d[\d,.]*\d|\d")
-
-
-def text_of(page):
-    """Return the text of a page, each white space as a single blank."""
-    return " ".join((ROOT / "docs" / page).read_text().split())
 
 
 def rows_of(page, head):
@@ -101,7 +96,7 @@ def test_how_much_faster_jobs_are():
 
 def test_what_make_bench_leaves_out():
     """performance.md names the scripts that have figures there, and are not in `make bench`."""
-    text = text_of("performance.md")
+    text = text_of("docs/performance.md")
     named = set(re.findall(r"\bbench_\w+\.py", text))
     said = re.search(r" Run (.*?) by themselves\.", text)[1]
     run = {f"bench_{name}.py" for name in SCRIPTS}
@@ -114,7 +109,7 @@ def test_what_a_wait_in_a_loop_costs():
     rows = rows_of("performance.md", "| asyncio: 1 key")
     ratios = [[float(re.search(r"\(([\d.]+)\)", cell)[1]) for cell in row[1:]] for row in rows]
     ours, uvloop = ([n for row in ratios for n in row[at : at + 2]] for at in (0, 2))
-    text = text_of("asyncio.md")
+    text = text_of("docs/asyncio.md")
     assert f"{min(ours)} to {max(ours)} of a dict of futures" in text
     assert f"{min(uvloop)} to {max(uvloop)} times on uvloop" in text
     assert f"in portions of {PORTION}" in text
@@ -129,31 +124,31 @@ def test_the_sizes_of_sections_and_batches():
     groups, of_each = (
         int(re.search(rf"#define {name} (\d+)", source)[1]) for name in ("GROUPS", "IN_GROUP")
     )
-    assert f"operations share {groups * of_each:,}, chosen" in text_of("atomicity.md")
-    assert f"are in {SHARDS} *shards*" in text_of("atomicity.md")
-    text = text_of("locks.md")
+    assert f"operations share {groups * of_each:,}, chosen" in text_of("docs/atomicity.md")
+    assert f"are in {SHARDS} *shards*" in text_of("docs/atomicity.md")
+    text = text_of("docs/locks.md")
     assert "at most 128 tasks again (1024 where compiled)" in text
     assert DRAIN_BATCH in {128, 1024}
 
 
 def test_which_operations_have_a_lock_of_values():
     """locks.md: those with a `need` above 1, whatever number of keys they have."""
-    assert "the values of an operation with a `need` above 1" in text_of("locks.md")
+    assert "the values of an operation with a `need` above 1" in text_of("docs/locks.md")
     assert KeyedOperation(1, need=2)._op_values_lock is not None
     assert KeyedOperation(1)._op_values_lock is None
 
 
 def test_which_timers_have_lanes():
     """Those without `max_pending`; tests/timingwheel/test_lanes.py makes both."""
-    assert "a timer without `max_pending` has up to eight *lanes*" in text_of("locks.md")
+    assert "a timer without `max_pending` has up to eight *lanes*" in text_of("docs/locks.md")
     assert "lanes of their own (`timingwheel/lanes.py`), unless the timer has `max_pending`" in (
-        text_of("atomicity.md")
+        text_of("docs/atomicity.md")
     )
 
 
 def test_which_purgatory_has_a_loop_of_its_own():
     """locks.md: the one with a shared timer, beside that timer's reaper."""
-    assert "A purgatory with a shared timer has a loop of its own" in text_of("locks.md")
+    assert "A purgatory with a shared timer has a loop of its own" in text_of("docs/locks.md")
     with Timer("shared") as timer, Purgatory("sharing", timer=timer), Purgatory("alone"):
         names = {thread.name for thread in threading.enumerate()}
     assert "sharing-bus" in names
@@ -163,7 +158,7 @@ def test_which_purgatory_has_a_loop_of_its_own():
 def test_how_long_a_key_that_is_not_built_in_counts():
     """atomicity.md: until no key is watched, not only until that one is not."""
     said = "Once such a key is watched, all changes go through the lock until no key is watched."
-    assert said in text_of("atomicity.md")
+    assert said in text_of("docs/atomicity.md")
     lists = AtomicWatchLists("lists")
     plain, other = KeyedOperation(1), KeyedOperation(1)
     lists.watch(plain, ("paid",))
@@ -179,7 +174,7 @@ def test_the_versions_whose_lists_crash():
     """atomicity.md has the versions of CPython that the header of C has."""
     source = " ".join((ROOT / "_purgatory_cpython" / "_memory_shortage.h").read_text().split())
     versions = re.search(r"PyList_New of CPython ([\d.]+(?: and [\d.]+)*)", source)[1]
-    assert f"`PyList_New` of CPython {versions} crashes" in text_of("atomicity.md")
+    assert f"`PyList_New` of CPython {versions} crashes" in text_of("docs/atomicity.md")
 
 
 # Spark
@@ -231,14 +226,14 @@ WORDS = {
 def test_the_numbers_of_spark():
     """Limits, shares and sizes of spark.md are those of the code."""
     pytest.importorskip("pyspark")
-    text = text_of("spark.md")
+    text = text_of("docs/spark.md")
     assert [each for each in numbers_of_spark() if each not in text] == []
 
 
 def test_the_tables_of_the_data_source():
     """spark.md names each choice of the option `table` but the default."""
     read = pytest.importorskip("purgatory.spark.read")
-    text = text_of("spark.md")
+    text = text_of("docs/spark.md")
     said = re.search(r"The option `table` chooses (.*?) instead of outcomes", text)[1]
     assert {*re.findall(r"`(\w+)`", said), "outcomes"} == set(read._TABLES)
 
@@ -246,7 +241,7 @@ def test_the_tables_of_the_data_source():
 @pytest.mark.parametrize("ending", ["once", "until_end", None])
 def test_when_a_stream_waits_for_files(monkeypatch, ending):
     """spark.md: until the first file is there, except with `--once` and `--until-end`."""
-    assert "waits for that file, except with `--once` and `--until-end`" in text_of("spark.md")
+    assert "waits for that file, except with `--once` and `--until-end`" in text_of("docs/spark.md")
     waited = []
 
     class Sources:
@@ -269,7 +264,7 @@ def test_when_a_stream_waits_for_files(monkeypatch, ending):
 def test_object_stores_are_refused():
     """spark.md: a checkpoint on one is refused; HDFS, ABFS and a disk are not."""
     checkpoint = pytest.importorskip("purgatory.spark.stream.checkpoint")
-    assert "A checkpoint on an object store is refused" in text_of("spark.md")
+    assert "A checkpoint on an object store is refused" in text_of("docs/spark.md")
     for scheme in ("s3", "s3a", "gs"):
         with pytest.raises(checkpoint.SparkError):
             checkpoint._raise_if_object_store(f"{scheme}://bucket/checkpoint")
@@ -308,7 +303,7 @@ def test_the_names_of_a_workers_threads():
                 client.schedule(0, kind=kind).result(HANG)
             names = {thread.name for thread in threading.enumerate()}
     started = {name for name in names if name.startswith("office-worker")}
-    said = re.search(r"\| (`NAME-worker`.*?) \| `Worker.start`", text_of("design.md"))[1]
+    said = re.search(r"\| (`NAME-worker`.*?) \| `Worker.start`", text_of("docs/design.md"))[1]
     assert {name.replace("office", "NAME") for name in started} == set(re.findall("`(.*?)`", said))
 
 
@@ -319,7 +314,7 @@ def test_the_names_of_a_workers_threads():
 def test_what_needs_psycopg(option, code):
     """simulation.md: only worlds of two servers need the extra `postgres`."""
     assert "with the extra `simulation`; the worlds of two servers need `postgres`, too." in (
-        text_of("simulation.md")
+        text_of("docs/simulation.md")
     )
     program = (
         "import sys; sys.modules['psycopg'] = None; from tests.simulation import __main__ as m"
@@ -338,7 +333,7 @@ def test_what_needs_psycopg(option, code):
 def test_which_figures_are_approximate():
     """coming-from.md: both properties, as their docstrings have it."""
     said = "exact, O(1); compiled without the interpreter lock approximate while threads change"
-    assert f"`watched`, `delayed`: {said}" in text_of("coming-from.md")
+    assert f"`watched`, `delayed`: {said}" in text_of("docs/coming-from.md")
     assert "exact as `watched` is" in PurgatoryCore.delayed.__doc__
     assert "without the interpreter lock, approximate" in PurgatoryCore.watched.__doc__
 
@@ -348,7 +343,7 @@ def test_which_figures_are_approximate():
 
 def test_which_copy_is_made_beside_a_running_server():
     """CHANGELOG.md, as service.md: a restored server is in place of the first, not beside it."""
-    assert "in place of the original server, not beside it" in text_of("service.md")
+    assert "in place of the original server, not beside it" in text_of("docs/service.md")
     changes = (ROOT / "CHANGELOG.md").read_text()
     assert "`purgatory backup` beside a running server, and `purgatory restore`;" in changes
 

@@ -342,7 +342,7 @@ class ErrorDetail(Struct, forbid_unknown_fields=True):
     """The error with which a key fails."""
 
     type: Text
-    message: Name = ""
+    message: Annotated[str, Meta(max_length=1024)] = ""
 
 
 class KeyChange(Struct, forbid_unknown_fields=True):

@@ -104,10 +104,10 @@ class LeaseReturns:
             end.token = held.token  # this worker got the job again meanwhile
             self.send(held, end)
             return
-        renewed = self._held.renew(held) if held.token != end.token else None
-        if renewed is not None:
+        if held.token != end.token and (renewed := self._held.renew(held)) is not None:
             self._on_again(renewed)
-        self._held.remove(held)
+        else:
+            self._held.remove(held)
         if error is not None:
             log.warning("worker %r: job %r: %s", self._name, held.leased.op_id, error)
         elif not reply.result():

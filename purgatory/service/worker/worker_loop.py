@@ -87,9 +87,7 @@ class WorkerLoop:
         self._held = HeldJobs(settings.lease_ms / 1000, self._lease_clock)
         self._demand = Demand(settings, handlers, self._ask, platform.monotonic)
         self._ends = LeaseReturns(
-            *(settings.name, calls, self._held, counts),
-            self._wake_if_stopping,
-            self._on_again,
+            settings.name, calls, self._held, counts, self._wake_if_stopping, self._on_again
         )
         self._extender = self._extend  # bound once, not for each job
         self._timeouts = {
