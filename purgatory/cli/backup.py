@@ -23,7 +23,7 @@ written before is in the copy, which is on disk when the command ends. Keys are 
 
 _RESTORE: Final = """\
 Make a new data directory of a backup, for a server in place of the former. Operations
-that came due meanwhile expire at its start."""
+that came due meanwhile expire when the server starts."""
 
 
 def add_parser(subparsers: SubParsers) -> None:

@@ -44,7 +44,7 @@ Kafka topic can get them, too (--outcomes-topic), after such a kill some of them
 Event time is over up to the latest time that all sources have shown, less the watermark; what is
 over has its outcome. Rows that come later than that go to _late/ below --out, rows that break a
 rule to _rejected/, each with its reason. One command runs on a checkpoint at a time; a
-checkpoint belongs to its sources and its output."""
+checkpoint goes with the same sources and output."""
 
 _RUN_EXAMPLES: Final = """\
 examples:
