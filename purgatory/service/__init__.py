@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from purgatory.service.daemon import ServiceDaemon
     from purgatory.service.errors import (
         BadAddress,
+        ClientBusy,
         ConfigError,
         HelloRequired,
         JobCancelled,
@@ -69,6 +70,7 @@ __all__ = [
     "AsyncServiceFuture",
     "BadAddress",
     "Client",
+    "ClientBusy",
     "Config",
     "ConfigError",
     "DeadJob",

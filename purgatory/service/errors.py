@@ -92,6 +92,10 @@ class RequestTimeout(ServiceError, TimeoutError):
     """No answer came in time; the server may or may not carry the request out."""
 
 
+class ClientBusy(RequestTimeout):
+    """The call was not made: too many calls of the client are unsent, as no server takes them."""
+
+
 class RequestAbandoned(ServiceError):
     """The connection was lost each time the request was sent; the client sends it no more.
 

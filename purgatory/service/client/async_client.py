@@ -59,7 +59,7 @@ def awaited(
     """Make the verb that awaits the answer to a call."""
 
     async def wait(client: "AsyncClient", /, *arguments: _P.args, **options: _P.kwargs) -> _T:
-        return await client.result_of(call(client._client, *arguments, **options))
+        return await client._answer(call, *arguments, **options)
 
     return described_by(call, wait)
 
@@ -73,8 +73,8 @@ def summed(
     """
 
     async def wait(client: "AsyncClient", numbers: Iterable[int]) -> int:
-        calls = (call(client._client, some) for some in in_portions(numbers, CALLS_PER_MESSAGE))
-        return sum([await client.result_of(each) for each in calls])
+        portions = in_portions(numbers, CALLS_PER_MESSAGE)
+        return sum([await client._answer(call, some) for some in portions])
 
     return described_by(call, wait)
 
@@ -91,6 +91,8 @@ class AsyncClient:
     def __init__(self, *address: str, on_outcome: OnOutcome | None = None, **options: Any) -> None:
         self._handler = None if on_outcome is None else LoopHandler(on_outcome)
         self._client = Client(*address, on_outcome=self._handler, **options)
+        self._batcher = self._client._batcher
+        self._batcher.may_wait = lambda: False  # in the loop
         #: The calls whose futures `result_of` waits for.
         self.calls: LaterCalls = self._client
         self.name: str = self._client.name
@@ -98,7 +100,9 @@ class AsyncClient:
 
     @_like(Client.defer)
     def defer(self, *keys: str, **options: Any) -> "AsyncServiceFuture":
-        """Like `Client.defer`; returns an asyncio future."""
+        """Like `Client.defer`; returns an asyncio future. Never blocks: raises ClientBusy."""
+        if not self._batcher.has_room():
+            raise self._batcher.busy()
         return AsyncServiceFuture(self, self._client.defer(*keys, **options))
 
     submit = awaited(LaterCalls.submit_later)
@@ -135,7 +139,7 @@ class AsyncClient:
     @_like(Client.repeat)
     async def repeat(self, *name: Any, **options: Any) -> AsyncRepeatHandle:
         """Like `Client.repeat`; returns an AsyncRepeatHandle."""
-        state = await self.result_of(self._client.repeat_later(*name, **options))
+        state = await self._answer(LaterCalls.repeat_later, *name, **options)
         return AsyncRepeatHandle(self, state)
 
     async def repeats(self) -> Sequence[AsyncRepeatHandle]:
@@ -147,7 +151,7 @@ class AsyncClient:
     @_like(Client.schedule)
     async def schedule(self, *delay: Any, **options: Any) -> AsyncJobHandle:
         """Like `Client.schedule`; returns an AsyncJobHandle."""
-        handle = await self.result_of(self._client.schedule_later(*delay, **options))
+        handle = await self._answer(LaterCalls.schedule_later, *delay, **options)
         return AsyncJobHandle(self, handle.id, is_new=handle.is_new)
 
     async def result(self, job: JobName, timeout: float | timedelta | None = None) -> Any:
@@ -205,6 +209,20 @@ class AsyncClient:
                 return await _wrapped(future)
         except TimeoutError as error:
             raise RequestTimeout(f"no answer from {self.address} within {seconds:g} s") from error
+
+    async def _answer(
+        self,
+        call: Callable[Concatenate[LaterCalls, _P], ReplyFuture[_T]],
+        *arguments: _P.args,
+        **options: _P.kwargs,
+    ) -> _T:
+        """Make a call and return its answer. Raises ClientBusy if too many calls stay unsent."""
+        while not self._batcher.has_room():
+            try:
+                await self.result_of(self._batcher.room())
+            except RequestTimeout as error:
+                raise self._batcher.busy() from error
+        return await self.result_of(call(self._client, *arguments, **options))
 
     async def close(self, timeout: float | None = None) -> None:
         """Like `Client.close`; first waits up to `timeout` for running calls of `on_outcome`."""

@@ -18,18 +18,23 @@ _NOTHING: Final = Raw(NOTHING)
 
 
 class CallSender:
-    """Sends calls with a client's I/O thread; a `tracer` adds its context to payloads."""
+    """Sends calls with a client's I/O thread; a `tracer` adds its context to payloads.
+
+    `seconds`: how long a caller waits while too many calls are unsent.
+    """
 
     def __init__(
         self,
         io_thread: ClientIOThread,
         session: Session,
+        seconds: float,
         tracer: OperationTracer | None,
         platform: Platform,
     ) -> None:
         self._io_thread = io_thread
         # Its lock also guards `_count`, and the look-up and entry of an id in `defer`.
         self._batcher = io_thread.batcher
+        self._seconds = seconds
         self._tracer = tracer
         self._prefix = f"{platform.new_id()[:16]}-"
         self._count = itertools.count()
@@ -47,9 +52,21 @@ class CallSender:
     def _call(
         self, request: RequestType, item: Any, future: ReplyFuture[Any] | None = None
     ) -> ReplyFuture[Any]:
-        """Make a call: an item of a batch, or the fields of a request."""
+        """Make a call: an item of a batch, or the fields of a request.
+
+        Raises ClientBusy if too many calls stay unsent.
+        """
+        self._wait_for_room()
+        return self._call_at_once(request, item, future)
+
+    def _wait_for_room(self) -> None:
         if self._batcher.open_batch is None:
-            self._batcher.wait_for_room()
+            self._batcher.wait_for_room(self._seconds)
+
+    def _call_at_once(
+        self, request: RequestType, item: Any, future: ReplyFuture[Any] | None = None
+    ) -> ReplyFuture[Any]:
+        """Make a call however many are unsent."""
         if future is None:
             future = ReplyFuture()
         self._batcher.add(request, item, future)

@@ -4,8 +4,8 @@ A call joins the open batch, or a new one is posted. So the I/O thread is woken 
 A batch holds calls of one kind; a call of another kind opens the next batch: calls of a thread stay
 in order.
 
-Any thread may use `add` and `wait_for_room` of `CallBatcher`; the rest is for the I/O thread, or
-the thread with its `Turn`.
+Any thread may use `add`, `has_room`, `room` and `wait_for_room` of `CallBatcher`; the rest is for
+the I/O thread, or the thread with its `Turn`.
 """
 
 import threading
@@ -23,7 +23,7 @@ from purgatory.core.operations.future import (
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.trace_context import unwrap
 from purgatory.service.encoding import encode, unpack, unpack_values
-from purgatory.service.errors import ServiceError
+from purgatory.service.errors import ClientBusy, ServiceError
 from purgatory.service.job_messages import (
     CountJobs,
     JobPage,
@@ -48,7 +48,7 @@ from purgatory.service.protocol import (
     UnreadOutcomes,
 )
 from purgatory.service.verbs import VERBS
-from timingwheel.lowlevel import ATOMIC_SECTIONS, new_hot_condition
+from timingwheel.lowlevel import ATOMIC_SECTIONS
 
 #: Most calls in a message or batch.
 CALLS_PER_MESSAGE: Final = 512
@@ -99,8 +99,8 @@ class CallBatcher:
     """The calls that are not sent yet, and the backpressure on callers.
 
     `post` hands a batch to the I/O thread, or raises. `is_closed` tells whether `post` raises.
-    `send_now` sends a call at once, or returns False. `may_wait` tells whether the caller may wait.
-    `backlog`: see BACKLOG.
+    `send_now` sends a call at once, or returns False. `may_wait` tells whether the caller may wait
+    for room; a caller that may not never blocks. `backlog`: see BACKLOG.
     """
 
     def __init__(
@@ -114,18 +114,18 @@ class CallBatcher:
         self._post = post
         self._is_closed = is_closed
         self._send_now = send_now
-        self._may_wait = may_wait
+        self.may_wait: Callable[[], bool] = may_wait
         self._backlog = backlog
         # Guards `open_batch`, `calls_added` and the calls of the batches. Re-entrant: a finalizer
         # may make a call meanwhile.
         self.lock: threading.RLock = threading.RLock()
         self.open_batch: CallBatch | None = None  # posted, and still takes calls
         self.calls_added: int = 0
-        # Calls that were sent or failed, since the start. Written by the thread with the `Turn`,
-        # under the lock of the condition: a leaf lock, re-entrant for the same reason.
+        # A leaf lock, re-entrant for the same reason. Guards what follows.
+        self._room_lock: threading.RLock = threading.RLock()
+        # Calls that were sent or failed, since the start. Written by the thread with the `Turn`.
         self._finished_calls = 0
-        self._room = new_hot_condition()
-        self._waiting = 0  # callers, for room
+        self._waiting: list[ReplyFuture[None]] = []  # for room
 
     def add(self, request: RequestType, item: Any, future: ReplyFuture[Any]) -> None:
         """Send a call at once or in a batch. Raises the errors of `post`."""
@@ -157,23 +157,42 @@ class CallBatcher:
         """Tell whether a batch may be opened: the backlog is not full, or the client closed."""
         return self.calls_added - self._finished_calls <= self._backlog or self._is_closed()
 
-    def wait_for_room(self) -> None:
-        """Block the caller until `has_room`."""
-        if self.has_room() or not self._may_wait():
+    def room(self) -> ReplyFuture[None]:
+        """Return a future that is resolved once `has_room`."""
+        future: ReplyFuture[None] = ReplyFuture()
+        with self._room_lock:
+            self._waiting.append(future)
+        self._wake_waiting()
+        return future
+
+    def wait_for_room(self, seconds: float) -> None:
+        """Block the caller until `has_room`. Raises ClientBusy after `seconds`."""
+        if self.has_room() or not self.may_wait():
             return
-        with self._room:
-            self._waiting += 1
-            try:
-                self._room.wait_for(self.has_room)
-            finally:
-                self._waiting -= 1
+        try:
+            self.room().result(seconds)
+        except TimeoutError as error:
+            raise self.busy() from error
+
+    def busy(self) -> ClientBusy:
+        """Return the error of a call for which there is no room."""
+        return ClientBusy(f"{self.calls_added - self._finished_calls:,} calls are unsent")
 
     def set_finished_calls(self, count: int) -> None:
         """Set how many calls were sent or failed, and wake blocked callers."""
-        with self._room:
+        with self._room_lock:
             self._finished_calls = count
-            if self._waiting and self.has_room():
-                self._room.notify_all()
+            if not self._waiting:
+                return
+        self._wake_waiting()
+
+    def _wake_waiting(self) -> None:
+        while self.has_room():
+            with self._room_lock:
+                if not self._waiting:
+                    return
+                future = self._waiting.pop()
+            resolve(future, None)
 
 
 class CallBatch:

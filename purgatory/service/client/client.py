@@ -192,8 +192,8 @@ class Client(LaterCalls):
         operation of this client and id, nothing is submitted, and this future gets its outcome. The
         server remembers such an id for `unique_for` after the end (default: the server's
         `remember_ended`; 0: not after the end). Raises TypeError and ValueError for bad arguments,
-        and Unavailable. Blocks while 50,000 calls are unsent, as when no server has answered for
-        long.
+        and Unavailable. While 50,000 calls are unsent, as when no server has answered for long, all
+        methods block; ClientBusy after the client's timeout.
         """
         submission = self._submission(keys, timeout, need, kind, op_id, unique_for, payload)
         with self._batcher.lock:

@@ -83,11 +83,13 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         tracer: OperationTracer | None,
         platform: Platform,
     ) -> None:
-        super().__init__(io_thread, session, tracer, platform)
+        super().__init__(io_thread, session, patience.seconds, tracer, platform)
         self._patience = patience
         self.received = session.received
-        self.job_calls: JobCalls = JobCalls(self._call, session, io_thread.wake)
-        self.lease_calls: LeaseCalls = LeaseCalls(self._call, platform, session.name)
+        # Few at a time, and sent for leases that would lapse meanwhile: they do not wait for room.
+        call = self._call_at_once
+        self.job_calls: JobCalls = JobCalls(call, session, io_thread.wake)
+        self.lease_calls: LeaseCalls = LeaseCalls(call, platform, session.name)
         session.on_lease_ready = self.lease_calls.on_ready
 
     def submit_later(
@@ -131,8 +133,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         unique_ms = unique_ms_of(unique_for, op_id)
         options = None if unique_ms == MADE_UP else SubmissionOptions(unique_ms)
         packed = self._packed(payload)
-        if self._batcher.open_batch is None:
-            self._batcher.wait_for_room()
+        self._wait_for_room()
         return Submission(checked_id, texts, timeout_ms, need, kind, packed, options)
 
     def dead_jobs_later(self, after: int = 0) -> ReplyFuture[list[DeadJob]]:

@@ -6,11 +6,7 @@ import inspect
 import pytest
 
 from purgatory import OperationCancelled, OperationExpired
-from purgatory.service import (
-    AsyncClient,
-    Client,
-    RequestTimeout,
-)
+from purgatory.service import AsyncClient, Client, ClientBusy, RequestTimeout, Unavailable
 from purgatory.service.client.calls import resolve
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.client.pages import PAGE
@@ -97,6 +93,67 @@ def test_async_no_server_answers():
         with pytest.raises(RequestTimeout, match="no answer"):
             await client.complete("k")
         await client.close(0)
+
+    asyncio.run(main())
+
+
+@pytest.fixture
+def full_client():
+    """A function that makes an AsyncClient of no server whose unsent calls are too many."""
+
+    def make(timeout):
+        client = AsyncClient("tcp://127.0.0.1:9", timeout=timeout)
+        client._client._batcher._backlog = 1
+        for _ in range(2):
+            client.defer("k")
+        return client
+
+    return make
+
+
+VERBS = {
+    "complete": lambda client: client.complete("k"),
+    "acknowledge": lambda client: client.acknowledge([1]),
+    "schedule": lambda client: client.schedule(1),
+    "repeat": lambda client: client.repeat("name", every="1h"),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_full_client_blocks_no_event_loop(full_client, verb):
+    """A verb waits for room in its task, for the client's timeout; `defer` is refused at once."""
+
+    async def main():
+        client = full_client(timeout=0.05)
+        waiting = asyncio.create_task(VERBS[verb](client))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        with pytest.raises(ClientBusy, match=r"^2 calls are unsent$"):
+            client.defer("k")
+        with pytest.raises(ClientBusy, match=r"^2 calls are unsent$"):
+            await waiting
+        await client.close(0)
+
+    asyncio.run(main())
+
+
+def test_a_task_that_waits_for_room_goes_on(full_client):
+    """Once enough calls are sent; the other tasks wait on."""
+
+    async def main():
+        client = full_client(timeout=HANG)
+        waiting = [asyncio.create_task(client.complete("k")) for _ in range(3)]
+        await asyncio.sleep(0)
+        batcher = client._client._batcher
+        assert len(batcher._waiting) == 3
+        batcher.set_finished_calls(1)
+        while batcher.calls_added < 3:
+            await asyncio.sleep(0)
+        assert batcher.calls_added == 3
+        await client.close(0)
+        for task in waiting:
+            with pytest.raises(Unavailable):
+                await task
 
     asyncio.run(main())
 

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from purgatory.service import ClientBusy
 from purgatory.service.client.calls import CALLS_PER_MESSAGE, CallBatch, CallBatcher, Keeping
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.protocol import Cancel, Keep, Kept, Lease, Submit
@@ -119,13 +120,13 @@ def blocked(posted, no_sleep):
     woken = []
 
     def wait():
-        posted.batcher.wait_for_room()
+        posted.batcher.wait_for_room(HANG)
         woken.append(posted.batcher.has_room())
 
     thread = threading.Thread(target=wait)
     thread.woken = woken
     thread.start()
-    while not posted.batcher._room._waiters:
+    while not posted.batcher._waiting:
         assert thread.is_alive()
     yield thread
     posted.closed = True
@@ -136,7 +137,7 @@ def blocked(posted, no_sleep):
 def test_a_blocked_caller_is_woken_when_there_is_room(posted, blocked):
     """The I/O thread signals it; the caller neither polls nor sleeps."""
     posted.batcher.set_finished_calls(1)  # not enough
-    assert posted.batcher._room._waiters
+    assert posted.batcher._waiting
     posted.batcher.set_finished_calls(2)
     blocked.join(HANG)
     assert blocked.woken == [True]
@@ -150,6 +151,14 @@ def test_a_blocked_caller_is_woken_by_the_end(posted, blocked):
     assert blocked.woken == [True]
     with pytest.raises(ConnectionError):
         posted.batcher.add(Submit, 0, None)
+
+
+def test_a_caller_does_not_wait_for_ever(posted):
+    """While no server takes calls."""
+    for n in range(BACKLOG + 1):
+        posted.batcher.add(Submit, n, None)
+    with pytest.raises(ClientBusy, match=r"^11 calls are unsent$"):
+        posted.batcher.wait_for_room(0)
 
 
 def test_what_a_worker_is_told_of_its_leases():
