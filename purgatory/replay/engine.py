@@ -113,7 +113,8 @@ class Replay:
 
         `progress` gets the number of finished rows: in real time after each instant, in virtual
         time every few thousand rows. An exception of an iterator or of `on_outcome` ends the run
-        and is raised. The rows are not checked; readers do so.
+        and is raised. Raises OutOfOrder for a row that is earlier than the row before; readers
+        check the other rules.
         """
         return self.run_columns(
             batched(operations),
@@ -130,7 +131,7 @@ class Replay:
         *,
         extensions: Iterable[Columns] | None = None,
     ) -> ReplaySummary:
-        """Do as `run`, with the rows by column in batches; see `batches_in_order`."""
+        """Do as `run`, with the rows by column in batches."""
         start = time.perf_counter()
         self._progress = progress
         self._feeder.may_extend = extensions is not None

@@ -4,10 +4,19 @@ For the engine, in its thread. Holds a batch of each table, and the rows of the 
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, Columns, Table
+from purgatory.trace import OutOfOrder
+from purgatory.trace.tables import (
+    EVENTS,
+    EXTENSIONS,
+    OPERATIONS,
+    Columns,
+    Table,
+    first_going_back,
+)
+from purgatory.trace.validation import INT64_MIN
 
 # Of operations, extensions and events.
 _TIME_PLACES: Final = (OPERATIONS.time_place, EXTENSIONS.time_place, EVENTS.time_place)
@@ -51,7 +60,10 @@ class _Rows:
     def __init__(self, table: Table[Any], batches: Iterable[Columns]) -> None:
         self.finished = False
         self._batches = iter(batches)
+        self._table = table
         self._time_place = table.time_place
+        self._last_ms = INT64_MIN
+        self._read = 0
         self._columns: Columns = tuple([] for _ in table.columns)
         self._start = 0
 
@@ -60,9 +72,20 @@ class _Rows:
         if more is None:
             self.finished = True
             return
+        self._check_order(more[self._time_place])
         left = (column[self._start :] for column in self._columns)
         self._columns = tuple(old + new for old, new in zip(left, more, strict=True))
         self._start = 0
+
+    def _check_order(self, times: Sequence[int]) -> None:
+        """Raise OutOfOrder for a time before the last one: outcomes would be wrong."""
+        early = first_going_back(times, self._last_ms)
+        if early is not None:
+            place = f"{self._table.name}, row {self._read + early + 1}"
+            before = times[early - 1] if early else self._last_ms
+            raise OutOfOrder(place, self._table.time_column, before, times[early])
+        self._last_ms = times[-1]
+        self._read += len(times)
 
     def is_empty(self) -> bool:
         return self._start == len(self._columns[0])

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import chain, islice
-from operator import le
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias
 
@@ -23,6 +22,7 @@ from purgatory.trace.tables import (
     RowT,
     Table,
     columns_of,
+    first_going_back,
     recognise,
 )
 from purgatory.trace.validation import INT64_MIN
@@ -249,17 +249,12 @@ def batches_in_order(rows: Reader[RowT]) -> Iterator[Columns]:
     with rows:
         for batch in rows.batches():
             times = batch.columns[place]
-            if times[0] < before or not all(map(le, times, islice(times, 1, None))):
-                raise _out_of_order(rows, batch, before)
+            if (early := first_going_back(times, before)) is not None:
+                last = times[early - 1] if early else before
+                where = rows.where(batch.numbers[early])
+                raise OutOfOrder(where, rows.table.time_column, last, times[early])
             before = times[-1]
             yield batch.columns
-
-
-def _out_of_order(rows: Reader[RowT], batch: Batch, before: int) -> OutOfOrder:
-    times = batch.columns[rows.table.time_place]
-    ahead = next(n for n, at in enumerate(times) if at < (times[n - 1] if n else before))
-    last = times[ahead - 1] if ahead else before
-    return OutOfOrder(rows.where(batch.numbers[ahead]), rows.table.time_column, last, times[ahead])
 
 
 def batches_by_time(rows: Reader[RowT]) -> Iterator[Columns]:

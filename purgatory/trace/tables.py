@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from operator import attrgetter
+from operator import attrgetter, le
 from typing import (
     Annotated,
     Any,
@@ -180,6 +180,15 @@ def batched(rows: Iterable[tuple[Any, ...]]) -> Iterator[Columns]:
     iterator = iter(rows)
     while batch := list(islice(iterator, BATCH_ROWS)):
         yield columns_of(batch)
+
+
+def first_going_back(times: Sequence[int], before: int) -> int | None:
+    """Return the place of the first time that is below the last one; `before`: before them all."""
+    if times[0] < before:
+        return 0
+    if all(map(le, times, islice(times, 1, None))):
+        return None
+    return next(n for n, at in enumerate(times) if n and at < times[n - 1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,13 @@ from prometheus_client import CollectorRegistry
 
 from purgatory.replay.clock import ReplayClock
 from purgatory.replay.engine import Replay
-from purgatory.trace import Extension, KeyEvent, TraceError
-from purgatory.trace.tables import columns_of
+from purgatory.trace import Extension, KeyEvent, OutOfOrder, TraceError
+from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, columns_of
 from tests.testing.oracle import full_traces, resolve, traces
 from tests.testing.replays import operation, replayed
 from timingwheel import Timer
+
+TIMES = {table.name: table.time_column for table in (OPERATIONS, EVENTS, EXTENSIONS)}
 
 
 def in_small_windows(trace, rows):
@@ -228,6 +230,23 @@ def test_times_that_no_timer_counts_are_refused(speed, time_ms, table):
     tables = [far[n] if n == table else near[n] for n in range(3)]
     with Replay(speed=speed) as replay, pytest.raises(TraceError, match=f"time is {time_ms} ms"):
         replay.run(tables[0], tables[1], extensions=tables[2])
+
+
+@pytest.mark.parametrize("rows", [1, 2, 9])
+@pytest.mark.parametrize("table", ["operations", "events", "extensions"])
+def test_a_row_out_of_order_is_refused(table, rows):
+    """Within a batch and between two: its outcomes would be wrong."""
+    times = [0, 7, 6, 9]
+    tables = {
+        "operations": [operation(f"o{n}", n, 5) for n in range(4)],
+        "events": [KeyEvent("z", n) for n in range(4)],
+        "extensions": [Extension("o1", n, 5) for n in range(4)],
+    }
+    tables[table] = [
+        row._replace(**{TIMES[table]: at}) for row, at in zip(tables[table], times, strict=True)
+    ]
+    with pytest.raises(OutOfOrder, match=rf"^{table}, row 3: .*{TIMES[table]} 6 follows 7$"):
+        in_small_windows(tuple(tables.values()), rows)
 
 
 @pytest.mark.parametrize("timeout_ms", [2**61, 2**62 + 5, 2**63 - 1])
