@@ -11,7 +11,8 @@ import tomllib
 
 import pytest
 
-from purgatory import HeldFull, Purgatory
+import mq
+from purgatory import DelayedOperation, HeldFull, Purgatory, PurgatoryClosed
 from purgatory.cli.entry_point import UsageError, make_parser
 from purgatory.service import Client, Config, ServiceDaemon, Worker, WorkerStuck, errors
 from purgatory.service.auth.access import RIGHTS, Access
@@ -42,6 +43,7 @@ from purgatory.service.server.network.reception import Reception
 from purgatory.service.server.records import retention
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 from purgatory.service.troubles import job_troubles
+from purgatory.testing import ManualPurgatory
 from purgatory.trace.tables import JobRow
 from tests.test_docs import FENCE, PAGES, ROOT, name_of, text_of
 from tests.testing.eventually import eventually
@@ -553,3 +555,90 @@ def test_the_result_after_the_own_cancel():
         with pytest.raises(concurrent.futures.CancelledError) as raised:
             future.result()
     assert type(raised.value) is concurrent.futures.CancelledError
+
+
+class BadOperation(DelayedOperation):
+    """Its method raises."""
+
+    def try_complete(self):
+        return self.force_complete()
+
+    def on_complete(self):
+        raise LookupError("of a method")
+
+
+def test_whom_an_exception_is_told(caplog):
+    """tutorial.md: `on_error` gets those of methods; those of done callbacks are logged."""
+    assert "An exception of a future's done callback is always logged" in text_of(
+        "docs/tutorial.md"
+    )
+    told = []
+    with Purgatory(on_error=lambda error, _: told.append(str(error))) as purgatory:
+        purgatory.defer("k").add_done_callback(lambda _: 1 / 0)
+        purgatory.try_complete_else_watch(BadOperation(9), ["k"])  # is complete already
+        assert purgatory.complete("k") == 1
+    assert told == ["of a method"]
+    assert "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.parametrize("timeout", [None, -1, float("inf"), float("nan"), "1"])
+def test_bad_timeouts(timeout):
+    """tutorial.md: a number of seconds, 0 or more, or a timedelta."""
+    assert "`None`, infinity and negative numbers are errors" in text_of("docs/tutorial.md")
+    with Purgatory() as purgatory, pytest.raises((TypeError, ValueError), match="expected"):
+        purgatory.defer("k", timeout=timeout)
+
+
+def test_what_still_works_while_a_purgatory_closes():
+    """tutorial.md: completions and failures, and no new operation."""
+    assert "Meanwhile `complete`, `fail` and `cancel_for_key` still work" in text_of(
+        "docs/tutorial.md"
+    )
+    timer = Timer(clock=ManualClock(), executor=InlineExecutor())
+    purgatory = Purgatory(timer=timer)
+    futures = {key: purgatory.defer(key, timeout=60) for key in ("done", "failed", "cancelled")}
+    purgatory.close(wait=False, cancel_pending=False, timeout=10)
+    for refused in (
+        lambda: purgatory.defer("k"),
+        lambda: purgatory.complete_later("k"),
+        lambda: futures["done"].extend(5),
+    ):
+        with pytest.raises(PurgatoryClosed):
+            refused()
+    assert purgatory.complete("done", 1) == 1
+    assert purgatory.fail("failed", KeyError("k")) == 1
+    assert len(purgatory.cancel_for_key("cancelled")) == 1
+    assert futures["done"].result() == 1
+
+
+def test_which_runs_of_a_recurring_task_are_skipped():
+    """howto/testing.md: a large step of the clock skips runs; ManualPurgatory stops at each."""
+    assert "a large step skips runs" in text_of("docs/howto/testing.md")
+    clock, runs = ManualClock(), []
+    timer = Timer(clock=clock, executor=InlineExecutor())
+    recurring = timer.every(10, runs.append, 1)
+    clock.advance(3595)
+    timer.advance_clock()
+    assert (len(runs), recurring.skipped) == (1, 358)
+    with ManualPurgatory() as manual:
+        recurring = manual.timer.every(10, runs.append, 2)
+        manual.advance(3600)
+    assert (runs.count(2), recurring.skipped) == (360, 0)
+
+
+def test_the_bound_of_a_connection_of_mq():
+    """mq.md: SNDHWM and RCVHWM are 1,000 by default, and a full sender raises Again."""
+    assert "SNDHWM + the peer's RCVHWM messages, each 1,000 by default" in text_of("docs/mq.md")
+    with mq.Context() as context:
+        puller, pusher = context.socket(mq.PULL), context.socket(mq.PUSH)
+        with pytest.raises(mq.Again):  # no peer
+            pusher.send(b"", mq.NOBLOCK)
+        puller.bind("inproc://full")
+        pusher.connect("inproc://full")
+        for _ in range(2000):
+            pusher.send(b"", mq.NOBLOCK)
+        pusher.sndtimeo = 1
+        with pytest.raises(mq.Again):
+            pusher.send(b"")
+        puller.close()
+        pusher.close()

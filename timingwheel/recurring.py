@@ -15,8 +15,9 @@ from timingwheel.timer_core import TimerCore, add_task_at
 class Recurring(TimerTask):
     """What `Timer.every` returns. Any thread may call any method.
 
-    The n-th run is due n intervals after the first, however long the callback takes. A run missed
-    while the previous run lasted is skipped, and counted in `skipped`; two runs never overlap.
+    Run n is due n - 1 intervals after the first, however long the callback takes. Two runs never
+    overlap. A run is skipped, and counted in `skipped`, if the previous run lasts too long or the
+    clock jumps over it.
     `Timer.reschedule` moves the next run and all later runs.
     """
 

@@ -44,11 +44,11 @@ class Purgatory(PurgatoryCore):
     """Holds delayed operations until a watch key completes them or their timeout passes.
 
     `timer`: a timer shared with others, neither started nor closed here; None: an own timer,
-    `p.timer`. `on_error(exc, operation)`: told of exceptions in user code; default: they are
-    logged. `journal`: told of each outcome. `registry`: a Prometheus registry for the metrics.
-    `executor_workers`: how many threads of an own timer run what expires; default: one, and
-    another, up to 32, for each callback that takes more than two to four milliseconds. `max_held`:
-    how many events may be held at once, see `complete`.
+    `p.timer`. `on_error(exc, operation)`: told of exceptions in methods of operations; default:
+    they are logged, as are those of futures' done callbacks. `journal`: told of each outcome.
+    `registry`: a Prometheus registry for the metrics. `executor_workers`: how many threads of an
+    own timer run what expires; default: one, and another, up to 32, while a callback takes longer
+    than two to four milliseconds. `max_held`: how many events may be held at once, see `complete`.
 
     An own timer must be started, or nothing expires: `with Purgatory() as p` starts and closes it.
     All methods may be called from any thread, and from callbacks.

@@ -60,7 +60,10 @@ class ManualClock:
         return self._now_ns
 
     def advance(self, seconds: float | timedelta) -> None:
-        """Move forward by `seconds`, exact to the nanosecond; raises the errors of `to_ns`."""
+        """Move forward by `seconds`, or a timedelta, exact to the nanosecond.
+
+        Raises TypeError for other types; ValueError for a negative, infinite or NaN number.
+        """
         self._move(to_ns(seconds, "seconds"), relative=True)
 
     def advance_to(self, now_ms: int) -> None:

@@ -141,7 +141,7 @@ class DeferredFuture(FastResultFuture[Any]):
     _done_callbacks = LazyAttribute(list[Any], _on_first_access)
 
     def result(self, timeout: float | None = None) -> Any:
-        """See the class. Warns in a purgatory that was never started, where nothing expires.
+        """See the class. Warns if the purgatory's own timer was never started: nothing expires.
 
         Raises PurgatoryForked in a forked child if it has not ended.
         """
