@@ -343,7 +343,7 @@ class StoreLoop:
             self._spread(transaction, PORTIONS if is_long else 1)
         if self.state.mass_cancels.running:
             self.handler.cancel_more(transaction)
-        if self.state.waiting_moves.commands:
+        if self.state.waiting_moves:
             self.handler.move_more(transaction)
         if self.state.repeats.by_key:  # after the requests: one may pause a repeat
             self.handler.repeat_runs.run_due(transaction)

@@ -106,18 +106,16 @@ class ControlRequests:
 
     def take_decided(self, transaction: Transaction) -> list[ClientRequest]:
         """Take the waiting requests whose jobs are back, or have begun."""
-        waiting = self._state.waiting_moves
-        decided: list[ClientRequest] = []
-        for command in waiting.commands[:]:
+
+        def is_decided(command: ClientRequest) -> bool:
             request, owner = command.request, command.owner
             assert isinstance(request, RescheduleJobs)
             moves = [
                 (transaction.find(move.job_id, owner), move.due_ms or 0) for move in request.moves
             ]
-            if not _recall(transaction, moves):
-                waiting.commands.remove(command)
-                decided.append(command)
-        return decided
+            return not _recall(transaction, moves)
+
+        return self._state.waiting_moves.take(is_decided)
 
     def _due_ms(self, move: Reschedule, now_ms: int) -> int:
         if (move.delay_ms is None) == (move.due_ms is None):

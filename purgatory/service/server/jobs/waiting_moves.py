@@ -5,6 +5,7 @@ and answers when the job is back (rescheduled), or its handler has begun (not re
 server ends before, the client asks again. Store thread alone.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from purgatory.service.errors import ServerBusy
@@ -23,10 +24,27 @@ class WaitingMoves:
         self.new: list[ClientRequest] = []
 
     def add(self, command: ClientRequest) -> None:
-        """Have a request wait, from the next transaction on. Raises ServerBusy."""
+        """Have a request wait. Raises ServerBusy."""
         if len(self.commands) + len(self.new) >= MOST:
             raise ServerBusy(f"{MOST} requests to reschedule jobs wait; expected fewer")
         self.new.append(command)
+
+    def __bool__(self) -> bool:
+        return bool(self.commands or self.new)
+
+    def take(self, is_decided: Callable[[ClientRequest], bool]) -> list[ClientRequest]:
+        """Remove and return the requests that are decided.
+
+        New ones, too: the answer of a worker may be in the request's own transaction, and nothing
+        wakes the server after that.
+        """
+        decided: list[ClientRequest] = []
+        for waiting in (self.commands, self.new):
+            left: list[ClientRequest] = []
+            for command in waiting:
+                (decided if is_decided(command) else left).append(command)
+            waiting[:] = left
+        return decided
 
     def publish(self) -> None:
         """Take over the committed transaction's requests."""

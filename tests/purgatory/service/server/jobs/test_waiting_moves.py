@@ -72,6 +72,20 @@ def test_a_job_whose_handler_has_begun(step_server, leased, how):
     assert step_server.job("a").state == ("retrying" if how == "failed" else "done")
 
 
+@pytest.mark.parametrize("how", ["begin", "returned", "the connection"])
+def test_an_answer_in_the_transaction_of_the_request(step_server, leased, how):
+    """It decides at once: no later event would wake the server."""
+    step_server.post(RescheduleJobs, [Reschedule("a", 5000)])
+    if how == "begin":
+        step_server.post(Begin, [Lease(leased.number, leased.token)])
+    elif how == "returned":
+        step_server.post_finish(leased, how=How.RETURNED)
+    else:
+        step_server.store_loop.mailbox.send(ClientDisconnected("c", b"w"))
+    assert answers(step_server) == [[how != "begin"]]
+    assert not step_server.state.waiting_moves
+
+
 @pytest.mark.parametrize("how", ["the connection", "the lease"])
 def test_a_job_that_is_lost(step_server, leased, how):
     """It is rescheduled when its worker can begin it no more."""
