@@ -203,7 +203,7 @@ class TooManyClients(Refused, code="too-many-clients"):
 
 
 class OperationIdTaken(Refused, code="taken"):
-    """The operation id belongs to another client."""
+    """The id belongs to another client, or a job has the id of an operation, or the reverse."""
 
 
 class NotAllowed(Refused, code="not-allowed"):

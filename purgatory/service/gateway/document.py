@@ -23,7 +23,7 @@ _PROBLEMS: Final = {
     401: "the token is missing or unknown",
     403: "the token lacks the right",
     404: "the operation, job or repeat is not known",
-    409: "the id belongs to another client",
+    409: "the id belongs to another client, or an operation and a job would share it",
     413: "the request is too large",
     421: "the request names another host",
     429: "there are too many operations, or requests that wait, for now",

@@ -15,7 +15,7 @@ from msgspec import Raw
 from msgspec.structs import astuple
 
 from purgatory.service.encoding import decode_answer, encode
-from purgatory.service.errors import Refused, TooManyHeld, TooManySessions
+from purgatory.service.errors import OperationIdTaken, Refused, TooManyHeld, TooManySessions
 from purgatory.service.job_messages import (
     Begin,
     CancelJobs,
@@ -52,6 +52,7 @@ from purgatory.service.protocol import (
     Known,
     Refusal,
     Request,
+    Submission,
     SubmissionOptions,
     Submit,
     Submitted,
@@ -77,7 +78,7 @@ from purgatory.service.server.reads.outcome_frames import outcome_pushes
 from purgatory.service.server.reads.pending_reads import PendingReads
 from purgatory.service.server.reads.remembered_answers import RememberedReader
 from purgatory.service.server.reads.status_answers import state_of
-from purgatory.service.server.records.clients import OutcomeRecord
+from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.records.spreads import SpreadRequest
 from purgatory.service.server.repeats.repeat_requests import RepeatRequests
@@ -430,14 +431,15 @@ class RequestHandler:
             before = all_known.get(op_id)
             if said is not None or before is not None:
                 before = self._in_period(before, op_id, said, transaction.now_ms)
-            # By name: a client that was idle has a new record.
-            if before is not None and before.client.name == client.name:
+            if before is not None and _is_of(before, command.client, submission):
                 _add_known(index, before, known, outcomes)
                 continue
             if index in done:
                 continue  # the operation has ended, and the id was free again
             options: Options | None = None
-            refusal = self._validator.check_submission(submission, values, client, total, before)
+            refusal = _taken(before, submission, client) or self._validator.check_submission(
+                submission, values, client, total
+            )
             if refusal is None and said is not None:
                 values, options = self._with_options(values, said, transaction.now_ms)
                 refusal = self._check_options(values, options)
@@ -541,7 +543,7 @@ class RequestHandler:
         for index, submission in enumerate(request.operations):
             entry = self._state.known.get(submission.op_id)
             entry = self._in_period(entry, submission.op_id, submission.options, transaction.now_ms)
-            if entry is not None and entry.client.name == command.client:
+            if entry is not None and _is_of(entry, command.client, submission):
                 _add_known(index, entry, known, outcomes)
             elif index not in done:
                 refused.append(Refusal(index, refusal.code, str(refusal)))
@@ -576,6 +578,28 @@ def _know_as_at_first(reply: Submitted, first: Submitted) -> None:
 
 def _encoded(replies: list[tuple[bytes, Any]]) -> list[tuple[bytes, bytes]]:
     return [(route, encode(reply)) for route, reply in replies]
+
+
+def _is_of(entry: PendingOperation | OutcomeRecord, client: str, submission: Submission) -> bool:
+    """Whether the holder of an id is what a client submits again."""
+    # By name: a client that was idle has a new record.
+    return entry.client.name == client and _is_job(entry) == (submission.need == 0)
+
+
+def _is_job(entry: PendingOperation | OutcomeRecord) -> bool:
+    return entry.is_job if isinstance(entry, OutcomeRecord) else entry.need == 0
+
+
+def _taken(
+    entry: PendingOperation | OutcomeRecord | None, submission: Submission, client: ClientRecord
+) -> Refused | None:
+    """Return why an id cannot be taken; None if it is free."""
+    if entry is None:
+        return None
+    whose = "another client"
+    if entry.client.name == client.name:
+        whose = "a job" if _is_job(entry) else "an operation that is no job"
+    return OperationIdTaken(f"id {shown(submission.op_id)} belongs to {whose}")
 
 
 def _add_known(

@@ -10,7 +10,6 @@ from purgatory.service.config import Config
 from purgatory.service.encoding import count_items
 from purgatory.service.errors import (
     Malformed,
-    OperationIdTaken,
     Refused,
     TimeoutTooLong,
     TooLarge,
@@ -55,19 +54,16 @@ class RequestValidator:
         values: SubmissionValues,
         client: ClientRecord,
         total: i64,
-        before: object,
     ) -> Refused | None:
         """Return why an operation is refused; None if it is not.
 
         `values`: the fields of `submission`.
         `total`: operations and outcomes that count towards the server's limit.
-        `before`: the entry of its id, if any.
         """
         op_id, keys, timeout_ms, need, kind, payload = values
         # The common case.
         if (
-            before is None
-            and client.count < self._pending_per_client
+            client.count < self._pending_per_client
             and total < self._pending
             and 0 <= timeout_ms <= self._timeout_ms
             and need == 1
@@ -78,16 +74,12 @@ class RequestValidator:
             and len(kind) <= self._safe_length
         ):
             return None
-        return self._slow_check(submission, client, total, before)
+        return self._slow_check(submission, client, total)
 
     def _slow_check(
-        self, submission: Submission, client: ClientRecord, total: int, before: object
+        self, submission: Submission, client: ClientRecord, total: int
     ) -> Refused | None:
         limits = self.limits
-        if before is not None:
-            return OperationIdTaken(
-                f"operation id {shown(submission.op_id)} belongs to another client"
-            )
         if client.count >= limits.pending_per_client:
             return TooManyPending(
                 f"client {client.name!r} has {client.count} operations and unacknowledged "

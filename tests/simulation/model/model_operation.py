@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from purgatory.service.encoding import unpack
+from purgatory.service.protocol import Submission
 
 _NS_PER_MS = 1_000_000
 #: Nanoseconds: an operation expires at the first of the server's ticks after its deadline.
@@ -47,6 +48,10 @@ class ModelOperation:
     def is_job(self) -> bool:
         """Whether it is a job."""
         return self.need == 0
+
+    def is_of(self, client: str, submission: Submission) -> bool:
+        """Whether a client submits it again: a job, or an operation that is none."""
+        return self.client == client and self.is_job == (submission.need == 0)
 
     @property
     def deadline_ms(self) -> int:

@@ -49,7 +49,7 @@ _MINUTE_NS = 60_000_000_000
 # Answers to submissions are remembered apart.
 _SUBMITS = "#submits"
 _SUBMITTED = msgspec.msgpack.Decoder(Submitted)
-#: The code with which another client's id is refused.
+#: The code with which the id of another client, or of the other kind, is refused.
 _DUPLICATE = "duplicate"
 
 
@@ -226,7 +226,7 @@ class ServerModel:
         for index, submission in enumerate(request.operations):
             before = self.known.get(submission.op_id)
             is_here = before is not None and not before.is_dropped
-            if before is not None and is_here and before.client == client:
+            if before is not None and is_here and before.is_of(client, submission):
                 known.append(Known(index, before.state))
             elif _was_taken(index, first):
                 continue
@@ -277,7 +277,7 @@ class ServerModel:
         first = self.first_answer(client, session, request.seq)
         for index, submission in enumerate(request.operations):
             before = self.known.get(submission.op_id)
-            if before is not None and before.client == client and not before.is_dropped:
+            if before is not None and before.is_of(client, submission) and not before.is_dropped:
                 known.append(Known(index, before.state))
             elif not _was_taken(index, first):
                 refused.append(Refusal(index, code, why))

@@ -160,7 +160,7 @@ class RepeatRuns:
         options = Options(self._unique_ms(repeat), (repeat.name,))
         values: SubmissionValues = astuple(submission)[:6]
         total = transaction.total
-        refusal = self._validator.check_submission(submission, values, client, total, None)
+        refusal = self._validator.check_submission(submission, values, client, total)
         size = operation_bytes(job_id, values[4], values[1])
         if refusal is None and size + job_bytes(options.tags, submission.keys) > state.memory_left:
             refusal = TooMuchMemory(f"no room for the job {job_id!r}")

@@ -406,7 +406,7 @@ def test_a_blocked_caller_learns_of_the_end(connect, monkeypatch):
 
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         late = pool.submit(call_for_ever)
-        while not client._batcher._room._waiters:
+        while not client._batcher._waiting:
             assert not late.done()
         client.close(0)
         with pytest.raises(Unavailable):

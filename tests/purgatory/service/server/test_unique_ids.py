@@ -53,6 +53,7 @@ def is_known(server, op_id, make=job):
     if reply.known:
         return True
     server.cancel(op_id)
+    server.acknowledge(*server.state.clients.record("c").unacknowledged)
     return False
 
 
@@ -75,8 +76,8 @@ def many_others(server, count=10_300):
 
 
 @pytest.mark.parametrize("crash", [False, True])
-@pytest.mark.parametrize("ender", [run, end])
-def test_for_its_period_and_no_longer(step_server, ender, crash):
+@pytest.mark.parametrize(("ender", "make"), [(run, job), (end, operation)])
+def test_for_its_period_and_no_longer(step_server, ender, make, crash):
     """Whether its first rows are there or not, and over restarts."""
     server = step_server
     for unique_ms in (1000, 2 * HOUR_MS):
@@ -85,11 +86,11 @@ def test_for_its_period_and_no_longer(step_server, ender, crash):
         server.pass_time(over_ms - server.time.ms - 1)
         if crash:
             restart(server)
-        assert is_known(server, "a")
+        assert is_known(server, "a", make)
         server.pass_time(1)
-        assert not is_known(server, "a")
+        assert not is_known(server, "a", make)
         restart(server)
-        assert not is_known(server, "a")
+        assert not is_known(server, "a", make)
 
 
 def test_the_default_is_the_servers(step_server):
@@ -133,6 +134,28 @@ def test_what_is_answered(step_server):
     assert [refusal.code for refusal in reply.refused] == ["taken", "taken"]
     # One without a period is not looked up.
     assert server.submit(operation("b", "other key"), client="another").refused == []
+
+
+@pytest.mark.parametrize("state", ["pending", "ended", "remembered", "remembered, restarted"])
+def test_no_job_has_the_id_of_an_operation(step_server, state):
+    """Nor an operation that of a job; the client would wait for an end that never comes."""
+    server = step_server
+    if state == "pending":
+        server.submit(unique(job("a")), unique(operation("b")))
+    else:
+        run(server, "a")
+        end(server, "b")
+    if state.startswith("remembered"):
+        server.pass_time(KEPT_MS)
+    if state.endswith("restarted"):
+        restart(server)
+    swapped = server.submit(unique(operation("a")), unique(job("b")))
+    assert [(one.code, one.message) for one in swapped.refused] == [
+        ("taken", "id 'a' belongs to a job"),
+        ("taken", "id 'b' belongs to an operation that is no job"),
+    ]
+    assert swapped.known == []
+    assert len(server.submit(unique(job("a")), unique(operation("b"))).known) == 2
 
 
 def test_the_status_is_remembered(step_server):
@@ -197,7 +220,7 @@ def test_the_bound(step_server, make):
     server.hello()
     server.state.remembered.most = 2
     assert server.state.remembered.total == 2
-    assert is_known(server, "a")
+    assert is_known(server, "a", make)
     assert server.submit(unique(make("c"), 1)).refused != []
     server.pass_time(HOUR_MS)
     server.pass_time(20_000)

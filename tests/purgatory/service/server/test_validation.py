@@ -113,7 +113,7 @@ def refused_submission(pending=0, total=0, **fields):
     client = ClientRecord("c")
     client.count = pending
     check = RequestValidator(SMALL).check_submission
-    return check(Submission(**values), tuple(values.values()), client, total, None)
+    return check(Submission(**values), tuple(values.values()), client, total)
 
 
 def refused(method, *arguments):
