@@ -186,11 +186,11 @@ MUTANTS = [
     Mutant(
         "an operation that is submitted again waits again",
         SERVER + "request_handler.py",
-        "if before is not None and before.client.name == client.name:",
+        "if before is not None and _is_of(before, command.client, submission):",
         "if isinstance(before, OutcomeRecord):\n"
         "                del all_known[values[0]]\n"
         "                before = None\n"
-        "            if before is not None and before.client.name == client.name:",
+        "            if before is not None and _is_of(before, command.client, submission):",
     ),
     Mutant(
         "a client that was away is another one",
@@ -219,7 +219,8 @@ MUTANTS = [
         "a client acknowledges an outcome whose handler has raised",
         CLIENT + "outcomes.py",
         "            self._fail(delivery, error)\n            return False\n        del",
-        "            del self._deliveries[number]\n            return True\n        del",
+        "            del self._deliveries[_identity(outcome)]\n            return True\n"
+        "        del",
     ),
     Mutant(
         "outcomes are not fetched on a new connection",

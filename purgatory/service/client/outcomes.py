@@ -46,8 +46,13 @@ LEAVE: Final = object()
 class OutcomeHandled:
     """Acknowledge an outcome, or plan another call: `error` is the future's."""
 
-    number: int
+    outcome: OutcomeMessage
     error: BaseException | None
+
+
+def _identity(outcome: OutcomeMessage) -> int:
+    """Name an outcome. Its number is not enough: a restored server gives numbers again."""
+    return hash((outcome.number, outcome.op_id, outcome.at_ms))
 
 
 class _Delivery:
@@ -69,37 +74,38 @@ class OutcomeHandler:
         self._call = call
         self._platform = platform
         self._name = name
-        self._deliveries: dict[int, _Delivery] = {}  # by number of the outcome
-        self._retries: list[tuple[float, int]] = []  # a heap: when, and number
+        self._deliveries: dict[int, _Delivery] = {}  # by identity of the outcome
+        self._retries: list[tuple[float, int]] = []  # a heap: when, and identity
         #: Sends the I/O thread a command; set by `ClientIOThread`.
         self.post: Callable[[OutcomeHandled], None] = lambda _: None
 
     def handle(self, outcome: OutcomeMessage) -> bool:
         """Call with an outcome; True: it is handled. Else see `finish` and `retry`."""
-        if outcome.number in self._deliveries:
+        identity = _identity(outcome)
+        if identity in self._deliveries:
             return False  # sent once more, on a new connection
-        delivery = self._deliveries[outcome.number] = _Delivery(outcome)
+        delivery = self._deliveries[identity] = _Delivery(outcome)
         return self._run(delivery)
 
     def _run(self, delivery: _Delivery) -> bool:
         delivery.attempts += 1
-        number = delivery.outcome.number
+        outcome = delivery.outcome
         try:
-            result = delivery.context.run(self._call, delivery.outcome)
+            result = delivery.context.run(self._call, outcome)
             if isinstance(result, concurrent.futures.Future):
-                result.add_done_callback(lambda future: self._report(number, future))
+                result.add_done_callback(lambda future: self._report(outcome, future))
                 return False
             if result is LEAVE:
-                del self._deliveries[number]
+                del self._deliveries[_identity(outcome)]
                 return False
             refuse_unfinished("on_outcome", result)
         except BaseException as error:  # noqa: BLE001  # of the program's function, SystemExit too
             self._fail(delivery, error)
             return False
-        del self._deliveries[number]
+        del self._deliveries[_identity(outcome)]
         return True
 
-    def _report(self, number: int, future: "concurrent.futures.Future[Any]") -> None:
+    def _report(self, outcome: OutcomeMessage, future: "concurrent.futures.Future[Any]") -> None:
         """Tell the I/O thread how a call ended; called by the resolving thread."""
         error: BaseException | None
         try:
@@ -108,30 +114,31 @@ class OutcomeHandler:
                 refuse_unfinished("the future of on_outcome", future.result())
         except BaseException as raised:  # noqa: BLE001  # it is cancelled, or a class of its own
             error = raised
-        self.post(OutcomeHandled(number, error))
+        self.post(OutcomeHandled(outcome, error))
 
     def finish(self, handled: OutcomeHandled) -> bool:
         """Note the end of a call that returned a future; True: the outcome is handled."""
-        delivery = self._deliveries.get(handled.number)
+        identity = _identity(handled.outcome)
+        delivery = self._deliveries.get(identity)
         if delivery is None:
             return False
         if handled.error is not None:
             self._fail(delivery, handled.error)
             return False
-        del self._deliveries[handled.number]
+        del self._deliveries[identity]
         return True
 
     def _fail(self, delivery: _Delivery, error: BaseException) -> None:
         outcome = delivery.outcome
         if delivery.attempts >= ATTEMPTS or len(self._retries) >= MAX_WAITING:
-            del self._deliveries[outcome.number]
+            del self._deliveries[_identity(outcome)]
             log.error("on_outcome of client %r raised for %r, call %d of %d; its outcome is left "
                       "at the server until the next connection",
                       self._name, outcome.op_id, delivery.attempts, ATTEMPTS,
                       exc_info=error)  # fmt: skip
             return
         delay = backoff_s(delivery.attempts, FIRST_DELAY_S, MAX_DELAY_S, self._platform.uniform)
-        heapq.heappush(self._retries, (self._platform.monotonic() + delay, outcome.number))
+        heapq.heappush(self._retries, (self._platform.monotonic() + delay, _identity(outcome)))
         log.warning("on_outcome of client %r raised for %r, call %d of %d; the next in %.1f s",
                     self._name, outcome.op_id, delivery.attempts, ATTEMPTS, delay,
                     exc_info=error)  # fmt: skip
@@ -141,12 +148,12 @@ class OutcomeHandler:
         """When the next call is planned, by the monotonic clock."""
         return self._retries[0][0] if self._retries else None
 
-    def retry(self, now: float) -> list[int]:
-        """Make the due calls; return the numbers of the handled outcomes."""
-        due: list[int] = []
+    def retry(self, now: float) -> list[OutcomeMessage]:
+        """Make the due calls; return the handled outcomes."""
+        due: list[_Delivery] = []
         while self._retries and self._retries[0][0] <= now:
-            due.append(heapq.heappop(self._retries)[1])
-        return [number for number in due if self._run(self._deliveries[number])]
+            due.append(self._deliveries[heapq.heappop(self._retries)[1]])
+        return [delivery.outcome for delivery in due if self._run(delivery)]
 
 
 class ReceivedOutcomes:
@@ -161,7 +168,7 @@ class ReceivedOutcomes:
         self._futures = futures
         self._handler = handler
         self._tracer = tracer
-        # Numbers of outcomes, the latest last. (A dict finds its first entry by a scan.)
+        # Identities of outcomes, the latest last. (A dict finds its first entry by a scan.)
         self._acknowledged: OrderedDict[int, None] = OrderedDict()
         #: Numbers to acknowledge with the next messages.
         self.handled: list[int] = []
@@ -170,14 +177,14 @@ class ReceivedOutcomes:
 
     def resolve(self, outcomes: Sequence[OutcomeMessage], take: bool) -> None:
         """Resolve futures and call the handler, with outcomes without a future only if `take`."""
-        handled = [each.number for each in outcomes if self._resolve_one(each, take)]
+        handled = [each for each in outcomes if self._resolve_one(each, take)]
         self._note_handled(handled)
         if self.on_left is not None and len(handled) < len(outcomes):
             self.on_left()
 
     def _resolve_one(self, outcome: OutcomeMessage, take: bool) -> bool:
         """Resolve the outcome's future; return whether to acknowledge the outcome."""
-        if outcome.number in self._acknowledged and outcome.op_id not in self._futures:
+        if outcome.op_id not in self._futures and _identity(outcome) in self._acknowledged:
             return True  # unless a new future waits for the outcome
         if len(outcome.payload) > 1:
             traceparent, outcome.payload = unwrap(outcome.payload)
@@ -218,13 +225,13 @@ class ReceivedOutcomes:
     def finish(self, handled: OutcomeHandled) -> None:
         """Note the end of a handler's call that returned a future."""
         if self._handler is not None and self._handler.finish(handled):
-            self._note_handled([handled.number])
+            self._note_handled([handled.outcome])
 
-    def _note_handled(self, numbers: list[int]) -> None:
+    def _note_handled(self, outcomes: list[OutcomeMessage]) -> None:
         """Have outcomes acknowledged now or, without a connection, when they come again."""
-        self.handled += numbers
-        for number in numbers:
-            self._acknowledged[number] = None
+        for outcome in outcomes:
+            self.handled.append(outcome.number)
+            self._acknowledged[_identity(outcome)] = None
         while len(self._acknowledged) > REMEMBERED_ACKNOWLEDGEMENTS:
             self._acknowledged.popitem(last=False)
 

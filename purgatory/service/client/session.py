@@ -175,6 +175,9 @@ class Session:
             for batch in self._resending.take_abandoned():
                 self._fail_batch(batch, RequestAbandoned(f"{error}; it is not sent again"))
         self.welcome = None
+        # They are acknowledged when they come again; their numbers may be of a server that is
+        # restored meanwhile.
+        self.received.handled.clear()
         # A caller may have been interrupted between a change and its count.
         self._unsent.recount()
 

@@ -1,6 +1,9 @@
 """Backups are made while a server runs; restored, they have all that was answered before."""
 
+import contextlib
+import dataclasses
 import os
+import queue
 import stat
 import threading
 
@@ -15,7 +18,7 @@ from purgatory.service.daemon import ServiceDaemon
 from purgatory.service.store.sqlite.schema import SCHEMA_VERSION
 from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 from tests.testing.eventually import eventually
-from tests.testing.purgatory_harness import HANG
+from tests.testing.purgatory_harness import HANG, free_port
 from tests.testing.server_processes import ServerProcess
 
 SECONDS = float(os.environ.get("PURGATORY_SECONDS", "0.3"))
@@ -126,6 +129,36 @@ def test_a_journal_goes_on(data, tmp_path):
         client.complete("a", 2)
     assert sorted(journal(tmp_path / "new", "operations")) == ["done", "later", "waits"]
     assert sorted(journal(tmp_path / "new", "outcomes")) == ["done", "waits"]
+
+
+def test_outcomes_after_a_restore(tmp_path):
+    """Each reaches a client that stayed, though outcomes since the backup were lost."""
+    address, told = f"tcp://127.0.0.1:{free_port()}", queue.SimpleQueue()
+
+    def end_some(*names):
+        with Client(address, name="other") as other, Client(address, name="stays") as twin:
+            for name in names:
+                twin.submit(name, op_id=name)
+                assert other.complete(name) == 1
+
+    def served(name):
+        return ServiceDaemon(dataclasses.replace(config(tmp_path / name), bind=address))
+
+    with contextlib.ExitStack() as stack:
+        with served("data"):
+            stays = Client(address, name="stays", on_outcome=told.put)
+            stack.enter_context(stays)
+            end_some("a")
+            numbers = [told.get(timeout=HANG).number]
+            back_up(config(tmp_path / "data"), tmp_path / "backup")
+            end_some("b", "c", "d")
+            numbers += [told.get(timeout=HANG).number for _ in range(3)]
+        restore(tmp_path / "backup", tmp_path / "new")
+        with served("new"):
+            end_some("e", "f", "g", "h", "i")
+            outcomes = [told.get(timeout=HANG) for _ in range(5)]
+    assert [outcome.op_id for outcome in outcomes] == ["e", "f", "g", "h", "i"]
+    assert min(outcome.number for outcome in outcomes) > max(numbers)
 
 
 def test_rows_that_came_after_the_database_was_copied(data, tmp_path, monkeypatch):

@@ -308,6 +308,17 @@ class SqliteStore(TableStore):
             others = (found.get(name) or 0 for name in ("outcomes", *QUEUES))
             return JournalPosition(self._last_operation(), *others)
 
+    def skip_outcome_numbers(self, count: int) -> None:
+        """Leave out the next numbers of outcomes."""
+        with self._transaction():
+            self._connection.execute(
+                "INSERT INTO sqlite_sequence SELECT 'outcomes', 0 WHERE NOT EXISTS "
+                "(SELECT 1 FROM sqlite_sequence WHERE name = 'outcomes')"
+            )
+            self._connection.execute(
+                "UPDATE sqlite_sequence SET seq = seq + ? WHERE name = 'outcomes'", (count,)
+            )
+
     def _last_operation(self) -> int:
         return max(self._operations.last(), number_of(self._connection, _LAST))
 

@@ -9,7 +9,7 @@ import pytest
 
 from purgatory.service import AsyncClient, Client, OutcomeMessage
 from purgatory.service.client import outcomes as module
-from purgatory.service.client.outcomes import OutcomeHandled, OutcomeHandler
+from purgatory.service.client.outcomes import OutcomeHandled, OutcomeHandler, ReceivedOutcomes
 from purgatory.service.encoding import unpack_values
 from purgatory.service.platform import Platform
 from purgatory.service.protocol import Raw
@@ -337,12 +337,30 @@ class TestRaising:
         monkeypatch.setattr(module, "MAX_WAITING", 2)
         futures = [concurrent.futures.Future() for _ in range(4)]
         handler = OutcomeHandler(lambda outcome: futures[outcome.number], "me")
-        for number in range(4):
-            assert not handler.handle(OutcomeMessage(number, "a", "expired", 5))
-        for number in range(3):
-            assert not handler.finish(OutcomeHandled(number, ValueError()))
-        assert handler.finish(OutcomeHandled(3, None))
+        outcomes = [OutcomeMessage(number, "a", "expired", 5) for number in range(4)]
+        for outcome in outcomes:
+            assert not handler.handle(outcome)
+        for outcome in outcomes[:3]:
+            assert not handler.finish(OutcomeHandled(outcome, ValueError()))
+        assert handler.finish(OutcomeHandled(outcomes[3], None))
         assert len(handler._deliveries) == 2
+
+
+def test_a_number_that_comes_again():
+    """A server that lost its last changes numbers others so: neither outcome is lost."""
+    calls, future = [], concurrent.futures.Future()
+
+    def handle(outcome):
+        calls.append(outcome.op_id)
+        return future if outcome.op_id == "slow" else None
+
+    received = ReceivedOutcomes({}, OutcomeHandler(handle, "me"), None)
+    for op_id in ("quick", "quick", "slow", "slow", "other", "other"):
+        received.resolve([OutcomeMessage(7, op_id, "completed", 5)], True)
+    assert calls == ["quick", "slow", "other"]
+    assert received.take_handled() == [7, 7, 7, 7]
+    received.resolve([OutcomeMessage(7, "other", "expired", 6)], True)
+    assert calls[3:] == ["other"]
 
 
 class TestClientsOfOneName:
