@@ -195,8 +195,8 @@ MUTANTS = [
     Mutant(
         "a client that was away is another one",
         SERVER + "request_handler.py",
-        "before.client.name == client.name",
-        "before.client is client",
+        "if before is not None and _is_of(",
+        "if before is not None and before.client is client and _is_of(",
     ),
     Mutant(
         "requests are sent again under new numbers",
