@@ -27,7 +27,7 @@ from purgatory.service.client.leases.lease_handle import AsyncLeaseHandle, Lease
 from purgatory.service.client.outcomes import OnOutcome
 from purgatory.service.client.pages import async_items_of
 from purgatory.service.client.repeats.repeat_handle import AsyncRepeatHandle
-from purgatory.service.errors import RequestTimeout
+from purgatory.service.errors import RequestTimeout, ServiceError
 from purgatory.service.job_messages import JobStatus
 from purgatory.service.portions import in_portions
 from purgatory.service.protocol import OperationStatus, OutcomeMessage
@@ -97,6 +97,11 @@ class AsyncClient:
         self.calls: LaterCalls = self._client
         self.name: str = self._client.name
         self.address: str = self._client.address
+
+    @property
+    def refusal(self) -> ServiceError | None:
+        """Why the server refused the connection: all calls raise this error. None: it did not."""
+        return self._client._session.failure
 
     @_like(Client.defer)
     def defer(self, *keys: str, **options: Any) -> "AsyncServiceFuture":

@@ -59,6 +59,16 @@ class Caller(NamedTuple):
         """The name of the client."""
         return self.access.label
 
+    def end_waits(self) -> None:
+        """End the streams and the waits for jobs."""
+        self.feed.close()
+        self.counts.close()
+        self.takers.end()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await asyncio.gather(self.client.close(), self.takers.close())
+
 
 class Callers:
     """Finds the caller of a request by its token, `Authorization: Bearer TOKEN`.
@@ -71,6 +81,7 @@ class Callers:
         self._connector = connector
         self._max_wait = max_wait
         self._callers: dict[str, Caller] = {}  # the first of each name
+        self._closing: set[asyncio.Task[None]] = set()
 
     def of(self, request: Request, right: str | None) -> Caller:
         """Return the caller of a request; connect its name at the first call.
@@ -80,6 +91,9 @@ class Callers:
         access = self._allowed(request, right)
         check = partial(self._allowed, request, right)
         name = access.label
+        known = self._callers.get(name)
+        if known is not None and known.client.refusal is not None:
+            self._retire(self._callers.pop(name))  # the server may allow the name by now
         if name not in self._callers:
             client = self._connector.client(name)
             feed = OutcomeFeed(client, partial(self._connector.taker, name))
@@ -105,21 +119,22 @@ class Callers:
         setattr(request.state, KNOWN, True)  # other connections are closed first
         return access
 
+    def _retire(self, caller: Caller) -> None:
+        caller.end_waits()
+        closing = asyncio.create_task(caller.close())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
     def end_waits(self) -> None:
         """End the streams and the waits for jobs."""
         for caller in self._callers.values():
-            caller.feed.close()
-            caller.counts.close()
-            caller.takers.end()
+            caller.end_waits()
 
     async def close(self) -> None:
         """Close all connections."""
         callers = list(self._callers.values())
         self._callers.clear()
-        await asyncio.gather(
-            *[caller.client.close() for caller in callers],
-            *[caller.takers.close() for caller in callers],
-        )
+        await asyncio.gather(*[caller.close() for caller in callers], *self._closing)
 
 
 def check_right(access: Access, right: str) -> None:

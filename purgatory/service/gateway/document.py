@@ -16,7 +16,7 @@ from purgatory.service.gateway.messages import Problem
 _DESCRIPTION: Final = """\
 Delayed operations: each completes when a watch key is completed, or expires at its timeout, once.
 A change is on disk before its answer, but for leases and acknowledgements of outcomes. Errors are a
-`Problem`; requests may be sent again."""
+`Problem`. Without an answer a change may still happen: a request with an id may be sent again."""
 # The errors that endpoints may answer.
 _PROBLEMS: Final = {
     400: "the request has an invalid value",

@@ -75,6 +75,10 @@ class Health(Collector):
         return PlainTextResponse("ready\n")
 
     async def _trouble(self) -> str:
+        if self._client is not None and self._client.refusal is not None:
+            # It gives the same answer without a server.
+            refused, self._client = self._client, None
+            await refused.close(0)
         if self._client is None:
             self._client = self._connector.client(_NAME)
         try:

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Raw
 
-from purgatory.service.errors import OperationFailed, Refused
+from purgatory.service.errors import OperationFailed, ServiceError
 from purgatory.service.gateway.callers import Caller
 from purgatory.service.gateway.endpoint import decoded, endpoint
 from purgatory.service.gateway.messages import (
@@ -77,7 +77,7 @@ async def _submit(caller: Caller, wanted: OperationRequest) -> Receipt:
 def _result(reply: Receipt | BaseException) -> BatchResult:
     if isinstance(reply, Receipt):
         return BatchResult(receipt=reply)
-    if isinstance(reply, (ApiError, Refused, ValueError, TypeError)):
+    if isinstance(reply, (ApiError, ServiceError, ValueError, TypeError)):
         return BatchResult(problem=problem_of(reply))
     raise reply
 

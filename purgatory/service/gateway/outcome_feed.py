@@ -4,7 +4,8 @@ A stream reads and sends page by page, so each keeps only a page in memory. The 
 outcomes to each connection of the client's name, which wakes the streams.
 
 While a stream of a token with the right `submit` is open, a separate connection takes the
-outcomes of the name, so that no other program handles them. Used by the gateway's event loop.
+outcomes of the name, so that no program that connected before handles them. Used by the gateway's
+event loop.
 """
 
 import asyncio
@@ -45,8 +46,8 @@ class OutcomeFeed:
     ) -> AsyncGenerator[OutcomeMessage | None]:
         """Yield outcomes beyond a number, in order; None after `quiet_s` seconds without any.
 
-        `takes`: keep other programs of the client's name from handling them meanwhile. Ends with
-        the feed. The caller closes the generator.
+        `takes`: keep programs of the client's name that connected before from handling them. Ends
+        with the feed. The caller closes the generator.
         """
         with self._taking() if takes else contextlib.nullcontext():
             while not self._closed:

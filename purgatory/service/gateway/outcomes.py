@@ -25,7 +25,8 @@ from purgatory.service.verbs import VERBS
 
 # Seconds without an outcome after which a stream sends a sign of life.
 _QUIET_S: Final = 15.0
-_Number = Annotated[int, Meta(ge=0, le=2**63 - 1, description="only outcomes beyond this number")]
+_LAST: Final = 2**63 - 1
+_Number = Annotated[int, Meta(ge=0, le=_LAST, description="only outcomes beyond this number")]
 
 
 @endpoint("GET", "/v1/outcomes", Unread, "Read outcomes")
@@ -52,7 +53,8 @@ async def follow(
     The event's name is `outcome`, its id the number, its data the outcome as JSON. A reconnecting
     browser continues after its last event.
     """
-    start = int(last_event_id) if last_event_id.isascii() and last_event_id.isdigit() else after
+    is_number = last_event_id.isascii() and last_event_id.isdigit()
+    start = min(int(last_event_id), _LAST) if is_number else after
     takes = caller.access.has(VERBS[Acknowledge].right)
     async with contextlib.aclosing(caller.feed.read(start, _QUIET_S, takes=takes)) as outcomes:
         async for outcome in outcomes:

@@ -1,6 +1,15 @@
 """Tokens and rights: which callers a gateway has, and what they may do."""
 
+import httpx
 import pytest
+
+from purgatory.service import Config, Server
+from purgatory.service.auth.access import RIGHTS, Access
+from purgatory.service.auth.authenticator import CurveAuthenticator
+from purgatory.service.auth.key_store import KeyStore
+from purgatory.service.gateway.callers import Connector
+from tests.testing.eventually import eventually
+from tests.testing.purgatory_harness import HANG, free_port
 
 
 def test_no_token(gateway, shop):
@@ -65,3 +74,75 @@ def test_operations_of_others(gateway, shop):
     with gateway.program("boss", ["administer"]) as boss:
         assert boss.get("/v1/operations/a").json()["client"] == "shop"
         assert boss.delete("/v1/operations/a").json() == {"done": True}
+
+
+class SecureServer:
+    """A server with keys, and a gateway's key; `allow` sets the names that the key may use."""
+
+    def __init__(self, directory):
+        self.keys = KeyStore(directory / "server-keys")
+        self.keys.new("server")
+        self.keys.new("gateway")
+        self.bind = f"tcp://127.0.0.1:{free_port()}"
+        self._directory = directory
+        self.start()
+
+    def start(self):
+        authenticator = CurveAuthenticator(self.keys)
+        config = Config(data_dir=self._directory, memory=True, bind=self.bind)
+        self.server = Server(config, secure=authenticator)
+        self.server.on_reload(authenticator.reload)
+        self.server.start()
+
+    def allow(self, *names):
+        self.keys.revoke("gateway")
+        self.keys.allow(
+            "gateway", self.keys.pair("gateway").public, Access("gateway", names, RIGHTS)
+        )
+        self.server.reload()
+
+    def connector(self, timeout=HANG):
+        pair = self.keys.pair("gateway")
+        options = {"server_key": self.keys.pair("server").public, "timeout": timeout}
+        options |= {"public_key": pair.public, "secret_key": pair.secret}
+        return Connector(self.bind, options)
+
+
+@pytest.fixture
+def secure(tmp_path):
+    secure = SecureServer(tmp_path)
+    yield secure
+    secure.server.close()
+
+
+def test_a_name_that_is_allowed_later(secure, start):
+    """The gateway asks the server again; it does not keep a refusal."""
+    secure.allow("other")
+    gateway = start(secure.bind, connector=secure.connector())
+    with gateway.program("shop") as shop:
+        for _ in range(2):
+            answer = shop.get("/v1/operations")
+            assert (answer.status_code, answer.json()["code"]) == (403, "not-allowed")
+        secure.allow("other", "shop")
+        assert shop.get("/v1/operations").status_code == 200
+        secure.allow("other")
+        assert shop.get("/v1/operations").status_code == 403
+        secure.allow()
+        job = {"delay": 0, "kind": "mail", "job_id": "a"}
+        # A refusal may be on its way.
+        eventually(lambda: shop.post("/v1/jobs", json=job).status_code == 201)
+        leases = shop.post("/v1/leases", json={"kinds": ["mail"], "wait": 5}).json()["jobs"]
+        assert len(leases) == 1
+
+
+def test_readiness_where_the_own_name_is_refused(secure, start):
+    """A refusal is an answer of the server, but not for ever."""
+    secure.allow("shop")
+    gateway = start(secure.bind, connector=secure.connector(0.5))
+    for _ in range(2):
+        assert httpx.get(f"{gateway.url}/readyz", timeout=HANG).status_code == 200
+    secure.server.close()
+    secure.server.wait(HANG)
+    assert httpx.get(f"{gateway.url}/readyz", timeout=HANG).status_code == 503
+    secure.start()
+    eventually(lambda: httpx.get(f"{gateway.url}/readyz", timeout=HANG).status_code == 200)

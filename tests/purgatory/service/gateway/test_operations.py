@@ -3,7 +3,8 @@
 import pytest
 
 from purgatory.service import Client
-from tests.testing.purgatory_harness import HANG
+from purgatory.service.gateway.callers import Connector
+from tests.testing.purgatory_harness import HANG, free_port
 
 
 def test_submit_and_complete(shop):
@@ -105,6 +106,17 @@ def test_a_bad_item_of_a_batch(shop, bad):
     assert (first["receipt"]["op_id"], last["receipt"]["op_id"]) == ("a", "b")
     assert (refused["receipt"], refused["problem"]["code"]) == (None, "malformed")
     assert refused["problem"]["message"]
+
+
+def test_a_batch_without_an_answer(start):
+    """Each item has its own problem: another one may be on disk."""
+    gateway = start(connector=Connector(f"tcp://127.0.0.1:{free_port()}", {"timeout": 0.05}))
+    with gateway.program("shop") as shop:
+        body = {"operations": [{"keys": ["k"]}, {"keys": 5}]}
+        answer = shop.post("/v1/batch/operations", json=body)
+    assert answer.status_code == 200
+    codes = [result["problem"]["code"] for result in answer.json()["results"]]
+    assert codes == ["timeout", "malformed"]
 
 
 def test_a_batch_that_is_none(shop):

@@ -1,5 +1,8 @@
 """Outcomes over HTTP: listed, followed as server-sent events, acknowledged."""
 
+import pytest
+
+from purgatory.service.gateway import outcomes as module
 from tests.testing.gateway_outcomes import end, events
 
 
@@ -40,3 +43,13 @@ def test_go_on_behind_the_last(shop):
     for options in ({"headers": {"Last-Event-ID": str(number)}}, {"params": {"after": number}}):
         with shop.stream("GET", "/v1/outcomes/stream", **options) as stream:
             assert next(events(stream.iter_lines()))["op_id"] == "b"
+
+
+@pytest.mark.parametrize("last", [2**63 - 1, 2**63, 10**20 - 1])
+def test_a_last_event_id_beyond_all_numbers(shop, monkeypatch, last):
+    """The stream is open, and has no outcome."""
+    monkeypatch.setattr(module, "_QUIET_S", 0.01)
+    end(shop, "a")
+    headers = {"Last-Event-ID": str(last)}
+    with shop.stream("GET", "/v1/outcomes/stream", headers=headers) as stream:
+        assert next(stream.iter_lines()) == ": "
