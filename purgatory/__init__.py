@@ -1,6 +1,7 @@
 """Delayed operations: they wait for watch keys until a deadline, and end exactly once.
 
-The front door: all public names are here. Inside, each room imports only from lower rooms:
+The front door to the core; `aio`, `service`, `testing`, `trace`, `replay` and `spark` have public
+names of their own. Inside, each room imports only from lower rooms:
 
     cli                 the command `purgatory`
     spark               the same semantics as Spark jobs and streams, and reports

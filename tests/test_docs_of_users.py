@@ -199,7 +199,7 @@ def test_how_many_ended_jobs_without_an_id_are_known(monkeypatch):
         with pytest.raises(JobUnknown):
             made_up.result(HANG)
         assert given.result(HANG) == 1
-    statement = "and only the last 10,000 ended ones of all clients: then `result` raises"
+    statement = "it keeps the last 10,000 of all clients. After that `result` raises `JobUnknown`"
     assert statement in text_of("docs/service.md")
 
 
@@ -283,16 +283,16 @@ def test_when_a_job_that_was_taken_ahead_loses_an_attempt():
     """service.md; tests/purgatory/service/server/leases/test_job_leases.py makes the losses."""
     assert MAX_LOSSES == 5
     page = text_of("docs/service.md")
-    assert "if it was next at five workers whose connections were lost, its next lease" in page
+    assert (
+        "after five workers have lost their connections with the job next in hand, its next" in page
+    )
 
 
 def test_which_limit_drops_connections():
     """service.md: a server without memory's limit accepts more than `max_clients`, to refuse."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert most_descriptors(80, 0) > 80 + 8 or soft < 200
-    statement = (
-        "Above `max_clients` the server sends new clients away, above the others the kernel drops"
-    )
+    statement = "Above `max_clients` the server refuses a new client, and its calls raise"
     assert statement in text_of("docs/service.md")
 
 

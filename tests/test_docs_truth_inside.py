@@ -112,7 +112,7 @@ def test_what_a_wait_in_a_loop_costs():
     text = text_of("docs/asyncio.md")
     assert f"{min(ours)} to {max(ours)} of a dict of futures" in text
     assert f"{min(uvloop)} to {max(uvloop)} times on uvloop" in text
-    assert f"in portions of {PORTION}" in text
+    assert f"handles {PORTION} waits in a step" in text
 
 
 # Locks and atomicity

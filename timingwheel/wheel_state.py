@@ -246,7 +246,8 @@ class WheelState:
             for bucket in self.queue.snapshot():
                 # Rounded up to the tick, no deadline is earlier.
                 earliest_ns = bucket.expiration_ns - self.wheel.tick_ns
-                if len(found) == limit and earliest_ns >= found[-1].deadline_ns:
+                is_full = len(found) == limit
+                if is_full and (not found or earliest_ns >= found[-1].deadline_ns):
                     break
                 found += bucket.some_tasks(left)
                 left -= min(left, len(bucket))

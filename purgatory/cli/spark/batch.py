@@ -139,7 +139,7 @@ def _report(arguments: argparse.Namespace) -> int:
 def _tables_of(journal: str) -> list[Path | str]:
     """Return the tables of a journal, or the journal itself if it is a table."""
     folder = Path(journal)
-    names = ("outcomes", "operations")
+    names = ("outcomes", "operations", "jobs")
     beside = folder.iterdir() if folder.is_dir() else ()
     return [path for path in beside if path.name.split(".")[0] in names] or [journal]
 

@@ -328,7 +328,8 @@ class Client(LaterCalls):
         """Return a lease of a name, for `with`: one program at a time holds it.
 
         The block begins when the program holds the lease. Waiting programs get it in turn; after
-        `timeout`, LeaseTimeout is raised (None: wait for ever). The client renews the lease in the
+        `timeout`, LeaseTimeout is raised (None: wait for ever), RequestTimeout if no server
+        answers. The client renews the lease in the
         background; if the program dies, or cannot reach the server, the lease ends after `keep`, at
         least 0.1 s. It lasts over restarts of the server. See `LeaseHandle` for `lost` and `token`.
         """

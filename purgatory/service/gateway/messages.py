@@ -49,7 +49,7 @@ class JobRequest(Struct, forbid_unknown_fields=True):
     It is due in `delay`, or `at` a moment: one of the two is required. `kind` chooses the worker's
     handler, which gets `payload`. With the `job_id` of a known job the request changes nothing. The
     server remembers a `job_id` for `unique_for` after the job's end (default: its configuration's
-    time). Completing any of the keys `unless` cancels the job, unless it runs or has ended. Of a
+    time). An event of any key of `unless` cancels the job, unless it runs or has ended. Of a
     kind, jobs of a higher `priority` come first. A job that has not begun `start_within` after it
     was due is cancelled.
     """

@@ -79,8 +79,8 @@ class LaterJobCalls(CallSender):
 
         `job_id`: the server adds no second job of this id while the job lives, and for `unique_for`
         after its end (default: the server's `remember_ended`; 0: not after the end). `tags`: to
-        list and cancel jobs. `unless`: keys; completing any of them cancels the job, unless it runs
-        or has ended. `priority`: from -10 to 10; of a kind, higher ones first. `start_within`: the
+        list and cancel jobs. `unless`: keys; an event of any key cancels the job, unless it runs or
+        has ended. `priority`: from -10 to 10; of a kind, higher ones first. `start_within`: the
         server cancels the job if no handler has begun it for so long after it was due.
         """
         timeout_ms, due_ms = _time_of(delay, at)

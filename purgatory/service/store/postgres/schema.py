@@ -51,9 +51,11 @@ TABLE_NAMES: Final = table_names(TABLES)
 def set_up_schema(session: DatabaseSession, namespace: Namespace, timeout_s: float) -> None:
     """Make missing tables. Raises StoreError, in a single line, if impossible.
 
-    That is: the database is too old, or the tables are of a later version or another program.
+    That is: the database is too old, or does not sync its commits, or the tables are of a later
+    version or another program.
     """
     _check_server(session)
+    _check_commits(session, timeout_s)
     for _ in range(_TRIES):
         found = _tables(session, namespace, timeout_s)
         if found:
@@ -77,6 +79,16 @@ def _check_server(session: DatabaseSession) -> None:
         raise StoreError(
             f"the database is PostgreSQL {version // 10_000}; expected {OLDEST_SERVER // 10_000} "
             "or later"
+        )
+
+
+def _check_commits(session: DatabaseSession, timeout_s: float) -> None:
+    sql = "SELECT current_setting('synchronous_commit')"
+    [result] = session.run([statement(sql)], timeout_s)
+    if session.rows(result) == [("off",)]:
+        raise StoreError(
+            "synchronous_commit is off for the server's role, so a crash of the database would "
+            "lose answered changes; expected on, remote_apply, remote_write or local"
         )
 
 

@@ -134,6 +134,22 @@ def test_a_database_that_is_too_old(postgres, monkeypatch):
         set_up(postgres.url)
 
 
+@pytest.mark.parametrize("value", ["off", "local", "on"])
+def test_commits_that_are_not_synced(postgres, value):
+    """They would lose answered changes: refused at the start, also over existing tables."""
+    for _ in range(2):
+        postgres.execute(f"ALTER ROLE postgres SET synchronous_commit = {value}")
+        try:
+            if value == "off":
+                with pytest.raises(StoreError, match=r"synchronous_commit is off .*; expected on"):
+                    set_up(postgres.url)
+            else:
+                set_up(postgres.url)
+        finally:
+            postgres.execute("ALTER ROLE postgres RESET synchronous_commit")
+        set_up(postgres.url)
+
+
 def test_a_user_without_rights(postgres):
     """The database's reason is said, in one line."""
     postgres.execute("DROP ROLE IF EXISTS guest")
