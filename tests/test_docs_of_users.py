@@ -91,7 +91,7 @@ def test_what_a_simulated_server_accepts():
     assert (limits.keys, limits.payload_bytes) < (Config().max_keys, Config().max_payload_bytes)
     page = text_of("docs/howto/testing.md")
     assert f"accepts at most {limits.keys} keys of an operation" in page
-    assert f"{limits.payload_bytes:,} bytes of a payload." in page
+    assert f"{limits.payload_bytes:,} bytes of a payload, and timeouts" in page
 
 
 def test_the_glossary_is_in_order():

@@ -242,7 +242,7 @@ class StoreLoop:
         state = self.state
         leases, retention, numbers = state.leases, state.retention, state.journal_numbers
         retry_ms = self._commits.retry_ms
-        is_busy = bool(state.spreads or state.mass_cancels.running)
+        is_busy = bool(state.spreads or state.mass_cancels.running or leases.begun)
         next_wake_ns = state.next_wake_ns()
         self.activity.deadline_ms = self._late_ms or (next_wake_ns or 0) // NS_PER_MS
         if self.requests.length or self._reads.waiting or (is_busy and not retry_ms):
@@ -296,6 +296,8 @@ class StoreLoop:
             grace_ms = GRACE_MS if self.requests.length else 0
             if self.state.leases.by_number:  # after the requests: one may end or keep a lease
                 transaction.lease_ends.expire(grace_ms)
+            if self.state.leases.begun:
+                transaction.lease_ends.write_begun()
             self._go_on(transaction)
             if self.state.named_leases.times:
                 self.state.named_leases.expire(transaction.clock_ms, grace_ms)

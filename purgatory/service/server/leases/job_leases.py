@@ -74,6 +74,8 @@ class JobLeases:
         self.lapsed: dict[bytes, WorkerConnection] = {}
         self.observer: JobObserver | None = None
         self.notices: LeaseNotices = LeaseNotices()
+        #: Begun jobs with `start_within` that the store does not know to have begun.
+        self.begun: list[DueJob] = []
 
     @property
     def counts(self) -> JobCounts:
@@ -182,6 +184,8 @@ class JobLeases:
     def _begin(self, job: DueJob, now_ms: int) -> None:
         job.has_begun = True
         job.begun_ms = now_ms
+        if job.start_within_ms != ANY_TIME and not job.attempts:
+            self.begun.append(job)
         job.start_within_ms = ANY_TIME
         job.is_recalled = False
         self._move(job, RUNNING)

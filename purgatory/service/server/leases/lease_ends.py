@@ -128,6 +128,15 @@ class LeaseEnds:
         self._write(job, JobState.CANCELLING, job.attempts, self._now_ms, reason)
         self._effects.append(partial(self._leases.cancel, job, reason))
 
+    def write_begun(self) -> None:
+        """Write which jobs have begun in time, or a restart would cancel them."""
+        for job in self._leases.begun:
+            number = job.record.seq
+            is_alive = number in self._leases.by_number and number not in self._jobs
+            if is_alive and not self._is_cancelled(job):
+                self._changes.jobs += (number, int(JobState.WAITING), job.attempts, 0, "")
+        self._effects.append(self._leases.begun.clear)
+
     def recall(self, job: DueJob) -> bool:
         """Ask the worker of a job for it, unless the handler has begun.
 

@@ -79,3 +79,32 @@ def test_a_commit_that_fails(step_server):
     step_server.faults.clear()
     step_server.let_pass(2000)
     assert states(step_server) == [(4, 0)]
+
+
+@pytest.mark.parametrize("begins", [False, True])
+@pytest.mark.parametrize("given_back", [False, True])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_restart_knows_what_has_begun(step_server, begins, given_back, fails):
+    """Such a job is not cancelled, though its time to begin is over; one not begun is."""
+    server = step_server
+    server.work(begins=begins, room=1)
+    [leased] = due(server, "a", "b")
+    if fails:
+        server.faults.fail()
+    if begins:
+        server.begin(leased)
+    server.step()
+    server.faults.clear()
+    server.pass_time(2000)
+    server.pass_time(1)
+    assert server.store_loop.max_sleep() > 0
+    if given_back:
+        server.work(room=0)
+        server.finish(leased, how=How.RETURNED)
+    server.crash()
+    server.pass_time(1)
+    assert server.job_states("a", "b") == ["ready", "cancelled"]
+    [again] = server.work()
+    assert (again.op_id, again.attempt) == ("a", 1)
+    assert server.finish(again) == [True]
+    assert server.job("a").state == "done"
