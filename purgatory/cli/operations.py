@@ -37,7 +37,7 @@ from purgatory.service.errors import ConfigError, OperationFailed
 
 if TYPE_CHECKING:
     from purgatory.service.client.client import Client
-    from purgatory.service.client.futures import ServiceFuture
+    from purgatory.service.client.futures import SubmissionReceipt
     from purgatory.service.protocol import OperationStatus
 
 _STATES: Final = ("pending", "completed", "failed", "expired", "cancelled")
@@ -149,35 +149,36 @@ def _add_list(subparsers: SubParsers) -> None:
 
 
 def _defer(arguments: argparse.Namespace) -> int:
+    options: dict[str, Any] = {
+        "timeout": arguments.timeout,
+        "need": arguments.need,
+        "kind": arguments.kind,
+        "op_id": arguments.id,
+        "payload": parsed_value("--payload", arguments.payload),
+    }
     with connected(arguments) as client:
-        future = client.defer(
-            *arguments.keys,
-            timeout=arguments.timeout,
-            need=arguments.need,
-            kind=arguments.kind,
-            op_id=arguments.id,
-            payload=parsed_value("--payload", arguments.payload),
-        )
-        client.flush()
+        if not arguments.wait:
+            # Not by `defer`, whose future would take the outcome from who looks for it later.
+            _print_id(client.submit(*arguments.keys, **options), client.name)
+            return 0
+        future = client.defer(*arguments.keys, **options)
+        client.flush()  # at most for `--patience`
         try:
-            if arguments.wait:
-                say(value_text(future.result()))
-            else:
-                _print_id(future, client.name)
+            say(value_text(future.result()))
         except (OperationExpired, OperationCancelled, OperationFailed) as end:
             say(str(end))
             return BAD_NEWS
     return 0
 
 
-def _print_id(future: ServiceFuture, client: str) -> None:
-    """Print the id; on a terminal, also where the outcome is."""
-    if future.done():  # refused, or ended already
-        future.result()
-    say(future.op_id)
-    if sys.stderr is not None and sys.stderr.isatty():
+def _print_id(receipt: SubmissionReceipt, client: str) -> None:
+    """Print the id; also how it has ended, and on a terminal where the outcome is."""
+    say(receipt.op_id)
+    if receipt.state != "pending":
+        say(f"the server knows it, as {receipt.state}", file=sys.stderr)
+    elif sys.stderr is not None and sys.stderr.isatty():
         say(
-            f"its outcome is kept for {client!r}: purgatory outcomes show {future.op_id}",
+            f"its outcome is kept for {client!r}: purgatory outcomes show {receipt.op_id}",
             file=sys.stderr,
         )
 

@@ -73,12 +73,13 @@ class Item(Struct, array_like=True, gc=False):
     """A part of a message."""
 
 
-def own_key(job_id: str) -> str:
-    """Return the only key of a job without `unless`: hardly ever the key of an event.
+#: With what no key of a program begins.
+RESERVED: Final = "\0"
 
-    Programs may use an id as a key, so the id itself will not do. As long as the id.
-    """
-    return "\0" + job_id[1:]
+
+def own_key(job_id: str) -> str:
+    """Return the only key of a job without `unless`, which no event may have. As long as the id."""
+    return RESERVED + job_id[1:]
 
 
 class SubmissionOptions(Item):

@@ -294,10 +294,7 @@ class StoreLoop:
         transaction = self._handle_requests(transaction)
         if transaction.clock_ms >= self._commits.retry_ms:
             grace_ms = GRACE_MS if self.requests.length else 0
-            if self.state.leases.by_number:  # after the requests: one may end or keep a lease
-                transaction.lease_ends.expire(grace_ms)
-            if self.state.leases.begun:
-                transaction.lease_ends.write_begun()
+            self._note_leases(transaction, grace_ms)
             self._go_on(transaction)
             if self.state.named_leases.times:
                 self.state.named_leases.expire(transaction.clock_ms, grace_ms)
@@ -313,6 +310,14 @@ class StoreLoop:
                 self._reads.close()
         if self._reads.waiting:
             self._read()
+
+    def _note_leases(self, transaction: Transaction, grace_ms: int) -> None:
+        """End overdue leases. After the requests: one may end or keep a lease."""
+        leases = self.state.leases
+        if leases.by_number:
+            transaction.lease_ends.expire(grace_ms)
+        if leases.begun:
+            transaction.lease_ends.write_begun()
 
     def _end_transaction(self, transaction: Transaction) -> None:
         transaction.prepare()

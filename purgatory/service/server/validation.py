@@ -21,11 +21,13 @@ from purgatory.service.job_messages import PRIORITIES
 from purgatory.service.nesting import MAX_LEVELS, is_too_deep
 from purgatory.service.protocol import (
     MADE_UP,
+    RESERVED,
     Completion,
     KeyFailure,
     Limits,
     Submission,
     SubmissionOptions,
+    own_key,
 )
 from purgatory.service.server.records.clients import ClientRecord
 from purgatory.service.store.rows import Options
@@ -70,6 +72,7 @@ class RequestValidator:
             and len(payload) <= self._payload_bytes
             and len(keys) == 1
             and 0 < len(keys[0]) <= self._safe_length
+            and not keys[0].startswith(RESERVED)
             and 0 < len(op_id) <= self._safe_length
             and len(kind) <= self._safe_length
         ):
@@ -93,8 +96,10 @@ class RequestValidator:
             self.check_timeout(submission.timeout_ms)
             self.check_value("payload", submission.payload)
             self._check_keys(submission)
-            for text in (submission.op_id, *submission.keys):
-                self.check_text(text)
+            self.check_text(submission.op_id)
+            for key in submission.keys:
+                if submission.need or key != own_key(submission.op_id):
+                    self._check_key(key)
             self.check_text(submission.kind, empty=True)
         except Refused as refusal:
             return refusal
@@ -144,6 +149,11 @@ class RequestValidator:
                 f"need is {submission.need}; expected 1 to {distinct}, the distinct keys, or 0"
             )
 
+    def _check_key(self, key: str) -> None:
+        self.check_text(key)
+        if key.startswith(RESERVED):
+            raise Malformed(f"key {shown(key)} begins with NUL, as only keys of the server do")
+
     def check_message(self, frame: bytes) -> None:
         """Check the size of a message, and its number of items."""
         most = self.limits.message_bytes
@@ -157,7 +167,7 @@ class RequestValidator:
     def check_completion(self, completion: Completion) -> None:
         """Check the completion of a key."""
         self.check_value("value", completion.value)
-        self.check_text(completion.key)
+        self._check_key(completion.key)
         limit = completion.limit
         if limit is not None and limit < 1:
             raise Malformed(f"limit is {limit}; expected 1 or more")
@@ -169,7 +179,7 @@ class RequestValidator:
         message = failure.message
         self._check_size("message", len(message if message.isascii() else message.encode()))
         self.check_text(failure.error_type)
-        self.check_text(failure.key)
+        self._check_key(failure.key)
 
     def check_value(self, what: str, value: Raw) -> None:
         """Check the size of a program's value, and its nesting."""

@@ -269,7 +269,7 @@ class Worker:
         if self._loop is not None:
             self._loop.stop(seconds)
         if self._thread is not None:
-            self._thread.join(seconds + 2 * JOIN_S)
+            self._thread.join(seconds + 2 * JOIN_S + _FLUSH_S)
 
     def __enter__(self) -> Self:
         self.start()

@@ -56,6 +56,23 @@ def test_wait(run, at, service):
     assert "not completed within 10 ms" in out
 
 
+def test_defer_takes_no_outcome(run, at):
+    """The outcome stays unread until the acknowledgement, however early the end is."""
+    run("complete", "k", "--value", "5", "--hold", 60)
+    assert run("defer", "k", "--id", "early") == (0, "early\n", "")
+    run("defer", "later", "--id", "late")
+    run("complete", "later")
+    assert run("defer", "later", "--id", "late") == (
+        0,
+        "late\n",
+        "the server knows it, as completed\n",
+    )
+    unread = run("outcomes", "list")[1]
+    assert "early" in unread
+    assert "late" in unread
+    assert run("outcomes", "ack", "early", "late")[0] == 0
+
+
 def test_cancel(run, at):
     """An operation can be cancelled once; then the exit code is 1."""
     run("defer", "k", "--id", "x")

@@ -21,6 +21,7 @@ from purgatory.service.protocol import (
     Limits,
     Raw,
     Submission,
+    own_key,
 )
 from purgatory.service.server.records.clients import ClientRecord
 from purgatory.service.server.validation import RequestValidator, shown
@@ -184,3 +185,17 @@ def test_the_least_is_taken_and_no_less(check, least):
 def test_long_texts_are_cut_in_errors(length, text):
     """They are quoted."""
     assert shown("a" * length) == repr(text)
+
+
+def test_keys_of_the_server():
+    """No program has one, and no event ends a job by it."""
+    key = own_key("a-1")
+    assert refused_submission(op_id="a-1", keys=(key,), need=0) is None
+    for others in ({"need": 1}, {"op_id": "b-2", "need": 0, "keys": (own_key("c-3"),)}):
+        refusal = refused_submission(**{"op_id": "a-1", "keys": (key,)} | others)
+        assert (refusal.code, "begins with NUL" in str(refusal)) == ("malformed", True)
+    for refusal in (
+        refused("check_completion", Completion(key, Raw(b"\xc0"))),
+        refused("check_failure", KeyFailure(key, "Error", "why")),
+    ):
+        assert (refusal.code, "begins with NUL" in str(refusal)) == ("malformed", True)
