@@ -63,7 +63,7 @@ class TaskRunner:
             try:
                 task._tt_on_close()
             except BaseException as error:  # noqa: BLE001  # it is reported
-                if _is_process_exit(error):
+                if is_process_exit(error):
                     exit_error = error
                     task._tt_on_close()  # interrupted before its first line, perhaps
                 else:
@@ -133,7 +133,7 @@ class TaskRunner:
             self._report(error, task)
 
     def _report(self, error: BaseException, task: TimerTask) -> None:
-        if _is_process_exit(error):
+        if is_process_exit(error):
             raise error
         try:
             if self._on_error is None:
@@ -141,7 +141,7 @@ class TaskRunner:
             else:
                 self._on_error(error, task)
         except BaseException as another:
-            if _is_process_exit(another):
+            if is_process_exit(another):
                 raise
             _log_raised("on_error of timer %r raised", self._name)
 
@@ -154,7 +154,8 @@ def _log_raised(message: str, name: str) -> None:
         pass
 
 
-def _is_process_exit(error: BaseException) -> bool:
+def is_process_exit(error: BaseException) -> bool:
+    """Whether an exception is to end the process: a Ctrl-C or an exit, in the main thread."""
     return (
         isinstance(error, (KeyboardInterrupt, SystemExit))
         and threading.current_thread() is threading.main_thread()

@@ -9,7 +9,8 @@ operations that have waited longer. A returned unit is offered only to operation
 one: the event may have expired since.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any, Final, cast
 
 from purgatory.bus.commands import CompleteKey, FailKey, KeyCommand
@@ -42,10 +43,26 @@ def complete_key(parts: PurgatoryParts, key: Hashable, value: object) -> int:
     if COMPILED and (only := parts.lists.sole_watcher(key)) is not None:
         return 1 if only._op_complete_key(key, value) else 0
     completed = 0
+    failure: BaseException | None = None
     for operation in parts.lists.watchers_of(key):
-        if operation._op_complete_key(key, value):
-            completed += 1
+        try:
+            if operation._op_complete_key(key, value):
+                completed += 1
+        except BaseException as error:  # noqa: BLE001  # it is raised below
+            failure = _first(failure, error)
+    if failure is not None:
+        raise failure
     return completed
+
+
+def _first(earlier: BaseException | None, error: BaseException) -> BaseException:
+    """Return the error to raise once the other operations have the event.
+
+    A second error is raised at once: some Ctrl-C must end a long completion.
+    """
+    if earlier is not None:
+        raise error
+    return error
 
 
 def complete_and_hold(
@@ -74,14 +91,21 @@ def complete_and_hold(
 def _spread(held: HeldEvents, event: HeldEvent, operations: list[DelayedOperation]) -> int:
     """Offer an event, and then returned units; return how many operations completed."""
     completed = 0
+    failure: BaseException | None = None
     while operations:
         for index in range(len(operations)):
-            effect = _offer(held, event, operations, index)
+            try:
+                effect = _offer(held, event, operations, index)
+            except BaseException as error:  # noqa: BLE001  # it is raised below
+                failure = _first(failure, error)
+                continue
             if effect == _NONE_LEFT:
                 break
             if effect >= WON:
                 completed += 1
         operations = held.take_refused(event)
+    if failure is not None:
+        raise failure
     return completed
 
 
@@ -107,7 +131,6 @@ def _offer(
         held.settle(event, unit, WON if is_used else UNAFFECTED)
         if effect == WON:
             finalize(operation, COMPLETED)
-        _spread(held, event, held.take_refused(event))
         raise
     return effect
 
@@ -144,16 +167,19 @@ def fail_key(parts: PurgatoryParts, key: Hashable, error: object, first: Excepti
 
     `first`: the error itself, or the first of its class; each further operation gets a new error.
     """
-    ended = 0
     one = first
     traceback = first.__traceback__
-    for operation in parts.lists.watchers_of(key):
+
+    def fail(operation: DelayedOperation) -> bool:
+        nonlocal one
         # Another operation's waiting thread may have raised it.
         one.__traceback__ = traceback
-        if operation._op_fail_key(key, one):
-            ended += 1
+        ended = operation._op_fail_key(key, one)
+        if ended:
             one = _another(error, first)
-    return ended
+        return ended
+
+    return len(_each(parts.lists.watchers_of(key), fail))
 
 
 def _another(error: object, first: Exception) -> Exception:
@@ -165,18 +191,29 @@ def _another(error: object, first: Exception) -> Exception:
 
 def check_key(parts: PurgatoryParts, key: Hashable) -> int:
     """Call `try_complete` of all watchers of a key; return how many this completed."""
-    if (only := parts.lists.sole_watcher(key)) is not None:
-        return 1 if request_check(only) else 0
-    completed = 0
-    for operation in parts.lists.watchers_of(key):
-        if request_check(operation):
-            completed += 1
-    return completed
+    return len(_each(parts.lists.watchers_of(key), request_check))
 
 
 def cancel_for_key(parts: PurgatoryParts, key: Hashable) -> list[DelayedOperation]:
     """Cancel all watchers of a key; return the operations cancelled here."""
-    return [operation for operation in parts.lists.watchers_of(key) if finish(operation, CANCELLED)]
+    return _each(parts.lists.watchers_of(key), partial(finish, outcome=CANCELLED))
+
+
+def _each(
+    operations: list[DelayedOperation], act: Callable[[DelayedOperation], bool]
+) -> list[DelayedOperation]:
+    """Call `act` with each operation; return those for which it returned True."""
+    found: list[DelayedOperation] = []
+    failure: BaseException | None = None
+    for operation in operations:
+        try:
+            if act(operation):
+                found.append(operation)
+        except BaseException as error:  # noqa: BLE001  # it is raised below
+            failure = _first(failure, error)
+    if failure is not None:
+        raise failure
+    return found
 
 
 def do_posted(parts: PurgatoryParts, command: KeyCommand) -> None:

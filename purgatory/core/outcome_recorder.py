@@ -20,7 +20,7 @@ from purgatory.core.operations.operation_state import (
 )
 from purgatory.core.watch_lists import WatchLists
 from timingwheel import Timer, TimerClosed
-from timingwheel.lowlevel import extend_task, to_ns
+from timingwheel.lowlevel import extend_task, is_process_exit, to_ns
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -122,17 +122,21 @@ class OutcomeRecorder(OperationOwner):
                 # No call in between, not of `cast` either: an interrupt finds both done or neither.
                 operation._op_stage = JOURNALED
                 self._journal.ended(operation, outcome)  # type: ignore[arg-type]
-            except Exception as error:  # noqa: BLE001  # user code
+            except BaseException as error:  # noqa: BLE001  # user code
                 self.report(error, operation)
 
-    def report(self, error: Exception, operation: OperationState) -> None:
-        """Report an exception of user code to `on_error`, or log it."""
+    def report(self, error: BaseException, operation: OperationState) -> None:
+        """Report an exception of user code to `on_error`, or log it; raise an exit."""
+        if is_process_exit(error):
+            raise error
         if self._on_error is None:
             log.error("%r of purgatory %r raised", operation, self.name, exc_info=error)
             return
         try:
             self._on_error(error, cast("DelayedOperation", operation))
-        except Exception:
+        except BaseException as another:
+            if is_process_exit(another):
+                raise
             log.exception("on_error of purgatory %r raised", self.name)
 
 

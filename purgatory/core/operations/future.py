@@ -19,7 +19,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from _purgatory_cpython import at_exit
 from purgatory.core.operations.operation_state import exception_of
-from timingwheel.lowlevel import check_callback, keep_for_ever, new_condition
+from timingwheel.lowlevel import check_callback, is_process_exit, keep_for_ever, new_condition
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -242,7 +242,9 @@ class DeferredFuture(FastResultFuture[Any]):
             self._called += 1
             try:
                 callback(self)
-            except Exception:
+            except BaseException as error:
+                if is_process_exit(error):
+                    raise
                 log.exception("callback of %r raised", self)
 
 

@@ -111,7 +111,7 @@ class OperationOwner:
         """
         raise NotImplementedError
 
-    def report(self, error: Exception, operation: "OperationState") -> None:
+    def report(self, error: BaseException, operation: "OperationState") -> None:
         """Report an exception of user code."""
         raise NotImplementedError
 

@@ -43,6 +43,7 @@ from timingwheel.lowlevel import (
     COMPILED,
     LOCKED_SECTIONS,
     gc_track,
+    is_process_exit,
     thread_dict,
 )
 
@@ -282,7 +283,7 @@ def _check_condition(operation: OperationState) -> bool:
     _set_recheck(operation, False)  # before the call: a later request checks again
     try:
         satisfied = _truth(operation.try_complete())
-    except Exception as error:  # noqa: BLE001  # user code
+    except BaseException as error:  # noqa: BLE001  # user code
         report(operation, error)
         return False
     if not satisfied:
@@ -326,6 +327,11 @@ def run_next_callback(operation: OperationState) -> int:
     except Exception as error:  # noqa: BLE001  # user code
         operation._op_on_raised(error)
         report(operation, error)
+    except BaseException as error:  # an exit; or a CancelledError of user code
+        if is_process_exit(error):
+            raise
+        operation._op_on_interrupted()
+        report(operation, error)
     finally:
         if nesting is None:
             OUTERMOST_CALLBACK.active = False
@@ -354,11 +360,13 @@ def _call_next(operation: OperationState) -> None:
         operation.on_failure()
 
 
-def report(operation: OperationState, error: Exception) -> None:
+def report(operation: OperationState, error: BaseException) -> None:
     """Report an exception of user code to the operation's owner; log it without owner."""
     owner = operation._op_owner
     if owner is not None:
         owner.report(error, operation)
+    elif is_process_exit(error):
+        raise error
     else:
         log.error("%r raised", operation, exc_info=error)
 

@@ -1,13 +1,16 @@
 """Completion: failing a key, ending a future by hand, the context of callbacks."""
 
+import asyncio
 import concurrent.futures
 import contextvars
 import traceback
+import types
 
 import pytest
 
-from purgatory import KeyedOperation, OperationExpired, Outcome
-from tests.testing.purgatory_harness import PurgatoryHarness, Recorder
+from purgatory import DelayedOperation, KeyedOperation, OperationExpired, Outcome, Purgatory
+from tests.testing.purgatory_harness import HANG, PurgatoryHarness, Recorder
+from timingwheel import InlineExecutor, ManualClock, Timer
 
 
 @pytest.fixture
@@ -192,3 +195,98 @@ class TestContext:
         with pytest.raises(TypeError, match="context is 5"):
             harness.purgatory.defer("a", context=5)
         assert harness.purgatory.delayed == 0
+
+
+class Raising(KeyedOperation):
+    """Raises `error` in its callback."""
+
+    error = None
+
+    def on_complete(self):
+        if self.error is not None:
+            raise self.error
+
+
+def two_of(purgatory, error):
+    """Have two operations wait for "k": the first one's callback raises."""
+    first, second = Raising(9), Raising(9)
+    first.error = error
+    for operation in (first, second):
+        purgatory.try_complete_else_watch(operation, ["k"])
+    return first, second
+
+
+VERBS = {
+    "complete": lambda purgatory: purgatory.complete("k", 1),
+    "complete, limited": lambda purgatory: purgatory.complete("k", 1, limit=2),
+    "complete and hold": lambda purgatory: purgatory.complete("k", 1, hold=1),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(
+    "error", [asyncio.CancelledError(), GeneratorExit(), ValueError()], ids=repr
+)
+def test_what_a_callback_raises_stops_no_other(verb, error):
+    """Neither does a CancelledError, as of `result` of a cancelled future: `on_error` is told."""
+    told = []
+    timer = Timer(clock=ManualClock(), executor=InlineExecutor())
+    with Purgatory(timer=timer, on_error=lambda raised, _: told.append(raised)) as purgatory:
+        first, second = two_of(purgatory, error)
+        assert VERBS[verb](purgatory) == 2
+        assert (first.completed, second.completed) == (True, True)
+    assert told == [error]
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), GeneratorExit()], ids=repr)
+def test_what_user_code_raises_elsewhere(error):
+    """In `try_complete`, the journal, `on_error`, done callbacks, on expiry and in the loop."""
+
+    def fail(*_):
+        raise error
+
+    class Checked(DelayedOperation):
+        try_complete = fail
+
+    class Expiring(DelayedOperation):
+        on_expiration = fail
+
+    told = []
+    clock = ManualClock()
+    timer = Timer(clock=clock, executor=InlineExecutor())
+    journal = types.SimpleNamespace(ended=fail)
+    with Purgatory(timer=timer, journal=journal, on_error=fail) as purgatory:
+        future, other = purgatory.defer("k", timeout=9), purgatory.defer("k", timeout=9)
+        future.add_done_callback(fail)
+        purgatory.try_complete_else_watch(Checked(9), ["k"])
+        purgatory.complete_later("k", 5)
+        assert (future.result(HANG), other.result(HANG)) == (5, 5)
+    timer = Timer(clock=clock, executor=InlineExecutor())
+    with Purgatory(timer=timer, on_error=lambda raised, _: told.append(raised)) as purgatory:
+        purgatory.try_complete_else_watch(Expiring(1), ["x"])
+        clock.advance(1)
+        timer.advance_clock()
+    assert told == [error]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1)], ids=repr)
+def test_an_exit_comes_out_after_the_others_have_the_event(verb, error):
+    """In the main thread."""
+    timer = Timer(clock=ManualClock(), executor=InlineExecutor())
+    with Purgatory(timer=timer, on_error=lambda *_: pytest.fail("was told")) as purgatory:
+        first, second = two_of(purgatory, error)
+        with pytest.raises(type(error)):
+            VERBS[verb](purgatory)
+        assert (first.completed, second.completed) == (True, True)
+
+
+def test_an_exit_in_another_thread_is_reported():
+    """It ends no process there."""
+    told, error = [], SystemExit(1)
+    timer = Timer(clock=ManualClock(), executor=InlineExecutor())
+    with Purgatory(timer=timer, on_error=lambda raised, _: told.append(raised)) as purgatory:
+        two_of(purgatory, error)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            assert pool.submit(purgatory.complete, "k", 1).result(HANG) == 2
+    assert told == [error]
