@@ -47,7 +47,17 @@ class Recurring(TimerTask):
             self._arm_next()
 
     def _arm_next(self) -> None:
-        now_ns = self._rc_timer._clock_reader.now_ns()
+        failure: Exception | None = None
+        now_ns: i64 = self.deadline_ns
+        try:
+            now_ns = self._rc_timer._clock_reader.now_ns()
+        except Exception as error:  # noqa: BLE001  # the clock's; it is raised below
+            failure = error
+        self._arm_after(now_ns)
+        if failure is not None:
+            raise failure
+
+    def _arm_after(self, now_ns: i64) -> None:
         interval_ns = self._rc_interval_ns
         next_ns = self.deadline_ns + interval_ns
         if next_ns < now_ns:

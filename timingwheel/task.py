@@ -20,7 +20,8 @@ from _purgatory_cpython.atomicity import LOCKED_SECTIONS
 from _purgatory_cpython.mypyc_types import i32, i64, mypyc_attr, u8
 from _purgatory_cpython.sections import thread_number
 from timingwheel._cpython.callback_kind import LOOK_CLOSER, STATELESS, callback_kind
-from timingwheel.clocks.duration import NS_PER_MS, to_ns
+from timingwheel.arguments import check_count
+from timingwheel.clocks.duration import MAX_DELAY_NS, NS_PER_MS, to_ns
 
 # States of an entry in no list, kept in _tt_index: written only with the list, locked.
 NEW: Final = -1
@@ -200,12 +201,15 @@ class TimerTask(TimerTaskEntry):
 
     @property
     def delay_ms(self) -> int:
-        """The delay in milliseconds, rounded up; setting it is for the next `Timer.add`."""
+        """The delay in milliseconds, rounded up; setting it is for the next `Timer.add`.
+
+        Raises TypeError and ValueError for anything but an int of 0 or more.
+        """
         return -(-self.delay_ns // NS_PER_MS)
 
     @delay_ms.setter
     def delay_ms(self, delay_ms: int) -> None:
-        self.delay_ns = delay_ms * NS_PER_MS
+        self.delay_ns = check_count("delay_ms", delay_ms, 0, MAX_DELAY_NS // NS_PER_MS) * NS_PER_MS
 
     def run(self) -> object:
         """Call the callback. The executor calls this once, under no lock."""

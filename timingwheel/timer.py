@@ -177,9 +177,10 @@ class Timer(TimerCore):
     def first_tasks(self, limit: int = 10) -> list[TimerTask]:
         """Return the tasks that are due first, in order of deadline; O(1) in the number of tasks.
 
-        Looks at about a thousand tasks: may miss some where one slot has more.
+        Looks at about a thousand tasks: may miss some where one slot has more. Raises TypeError and
+        ValueError for a bad limit.
         """
-        return self._wheels.first_tasks(limit)
+        return self._wheels.first_tasks(check_count("limit", limit, 0))
 
     def advance_clock(self, timeout: float | timedelta = 0.0) -> bool:
         """Run due tasks; if none is due, wait up to `timeout` seconds.

@@ -213,6 +213,8 @@ def _check_options(
         raise TypeError(f"timer is {timer!r}; expected a Timer or None")
     if on_error is not None:
         check_callback("on_error", on_error)
+    if isinstance(journal, type):
+        raise TypeError(f"journal is {journal!r}; expected an object of the class")
     if journal is not None:
         check_callback("journal.ended", getattr(journal, "ended", None))
     if executor_workers is not None and timer is not None:

@@ -2,6 +2,7 @@
 
 import threading
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -127,3 +128,11 @@ def test_first_tasks_of_many():
         task.cancel()
     assert timer.first_tasks(3) == tasks[10:13]
     timer.close()
+
+
+@pytest.mark.parametrize("limit", [-1, True, None, 2.5, "a"])
+def test_a_bad_limit_of_first_tasks(limit):
+    """A typed error, also without tasks."""
+    timer, _ = make()
+    with pytest.raises((TypeError, ValueError), match="limit is "):
+        timer.first_tasks(limit)

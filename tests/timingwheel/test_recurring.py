@@ -258,3 +258,33 @@ def test_an_interrupt_at_every_place_does_not_end_it(timer, clock):
         assert len(runs) == seen + 3, at
         assert recurring.cancel()
     assert at > 15, "places where an interrupt can come"
+
+
+def test_a_clock_that_raises_once_stops_nothing(clock):
+    """The error is reported, and the next run comes at its time."""
+    errors, runs = [], []
+
+    class Failing(ManualClock):
+        fails = False
+
+        def now_ns(self):
+            if Failing.fails:
+                Failing.fails = False
+                raise OSError("no clock")
+            return super().now_ns()
+
+    def run():
+        runs.append(1)
+        Failing.fails = len(runs) == 1
+
+    clock = Failing()
+    timer = Timer(
+        clock=clock, executor=InlineExecutor(), on_error=lambda error, _: errors.append(error)
+    )
+    recurring = timer.every(10, run)
+    for _ in range(3):
+        clock.advance(10)
+        timer.advance_clock()
+    assert (len(runs), [str(error) for error in errors]) == (3, ["no clock"])
+    assert not recurring.done()
+    timer.close()

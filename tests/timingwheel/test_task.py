@@ -129,3 +129,14 @@ class TestStates:
         clock.advance(1)
         timer.advance_clock()
         assert (task.ran, task.done()) == (2, True)
+
+
+@pytest.mark.parametrize("delay_ms", [-5, True, 0.5, float("nan"), "5", None, 2**62], ids=repr)
+def test_a_bad_delay_is_refused_where_it_is_set(delay_ms):
+    """And not by the next `add`."""
+    task = TimerTask(1, print)
+    with pytest.raises((TypeError, ValueError)):
+        task.delay_ms = delay_ms
+    assert task.delay_ms == 1000
+    task.delay_ms = 0
+    assert task.delay_ms == 0

@@ -95,11 +95,11 @@ class ManualClock:
         return f"<ManualClock {self()} ms>"
 
 
-def check_reading(what: str, value: object) -> int:
+def check_reading(what: str, value: object, unit: str = "milliseconds") -> int:
     """Return a reading of a clock as an int; TypeError for a value of another type."""
     reading = plain_number(value)
     if type(reading) is not int:
-        raise TypeError(f"{what} is {value!r}; expected whole milliseconds (int)")
+        raise TypeError(f"{what} is {value!r}; expected whole {unit} (int)")
     return reading
 
 

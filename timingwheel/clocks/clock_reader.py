@@ -161,4 +161,12 @@ def clock_reader_for(clock: Clock | None) -> ClockReader:
     # Typed as object: compiled code would raise another error for a wrong type.
     probe: Callable[[], object] = clock
     check_reading("a reading of the clock", probe())
-    return NanosecondClockReader(clock) if hasattr(clock, "now_ns") else ClockReader(clock)
+    read_ns: Callable[[], object] | None = getattr(clock, "now_ns", None)
+    if read_ns is None:
+        return ClockReader(clock)
+    if not callable(read_ns):
+        raise TypeError(f"now_ns of the clock is {read_ns!r}; expected a method")
+    now_ns = check_reading("now_ns of the clock", read_ns(), "nanoseconds")
+    if abs(now_ns) > MAX_NOW_NS:
+        raise ValueError(f"the clock reads {now_ns} ns; expected at most {MAX_NOW_NS}")
+    return NanosecondClockReader(clock)

@@ -126,6 +126,8 @@ def executor_for(
     """
     if executor is None:
         return WorkerExecutor(name, counts)
+    if isinstance(executor, type):  # has the methods of its instances
+        raise _unsuitable(executor)
     if isinstance(executor, InlineExecutor):
         return executor
     # Looked up: an `atexit` handler that makes a timer can import nothing.
@@ -139,7 +141,11 @@ def executor_for(
         return PoolExecutor(executor, refuse)
     if isinstance(executor, TaskExecutor):
         return executor
-    raise TypeError(
+    raise _unsuitable(executor)
+
+
+def _unsuitable(executor: object) -> TypeError:
+    return TypeError(
         f"executor is {executor!r}; expected None, an InlineExecutor or a "
         "concurrent.futures.Executor"
     )

@@ -262,3 +262,9 @@ class TestDiskThatFails:
 def no_space(descriptor):
     """A full disk."""
     raise OSError(28, "No space left on device")
+
+
+def test_a_class_is_no_journal():
+    """An object is: each call of `ended` would fail."""
+    with pytest.raises(TypeError, match=r"journal is <class .*; expected an object of the class"):
+        Purgatory(journal=ParquetJournal)

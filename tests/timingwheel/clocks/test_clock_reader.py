@@ -95,3 +95,23 @@ def test_a_frozen_clock_is_frozen_for_deadlines_in_every_thread():
             frozen.tick(5)
     now, later = readings
     assert later - now == 5 * 10**9
+
+
+@pytest.mark.parametrize(
+    "reading", [0.5, float("nan"), "1", True, None, 10**30, -(10**30)], ids=repr
+)
+def test_a_bad_reading_in_nanoseconds(reading):
+    """It is refused where the clock is given."""
+
+    class Clock:
+        def __call__(self):
+            return 0
+
+        def now_ns(self):
+            return reading
+
+    with pytest.raises((TypeError, ValueError), match=r"now_ns of the clock is .*; expected|the clock reads"):
+        clock_reader_for(Clock())
+    Clock.now_ns = 5
+    with pytest.raises(TypeError, match="now_ns of the clock is 5; expected a method"):
+        clock_reader_for(Clock())

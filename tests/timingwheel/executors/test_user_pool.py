@@ -9,6 +9,7 @@ import pytest
 
 from tests.testing.eventually import eventually
 from tests.timingwheel.executors.test_executor import Recorder, fire, timer_on
+from timingwheel import InlineExecutor, Timer
 
 
 class CountingPool(ThreadPoolExecutor):
@@ -248,3 +249,10 @@ class TestPool:
         assert ran == [1]
         with contextlib.suppress(Exception):
             timer.close()
+
+
+@pytest.mark.parametrize("kind", [InlineExecutor, concurrent.futures.ThreadPoolExecutor])
+def test_a_class_is_no_executor(kind):
+    """It has the methods of its instances, but cannot be called so."""
+    with pytest.raises(TypeError, match=r"executor is <class .*; expected None"):
+        Timer(executor=kind)
