@@ -20,8 +20,15 @@ HEAD = """\
 `scripts/write_cli_reference.py` writes this page from the parsers. `purgatory COMMAND --help` says
 the same.
 
-A duration is a number of seconds or a text such as `30m`. Settings of `purgatory serve` and of the
-connection can also be environment variables: see [the service](../service.md).
+Exit codes, where a command names no others: 0 done, 1 a negative answer (nothing was completed,
+the id is unknown, the operation expired), 2 an error, 130 interrupted, 141 the reader of a pipe is
+gone. Results are on stdout, errors on stderr.
+
+A duration is a number of seconds or a text such as `30m`. The options of a connection can also be
+environment variables: `PURGATORY_ADDRESS`, `PURGATORY_NAME`, `PURGATORY_KEY`,
+`PURGATORY_SERVER_KEY`, `PURGATORY_PATIENCE`; for those of `purgatory serve` see [the
+service](../service.md#settings). A command waits `--patience` for a server; a wait that has begun
+goes on over restarts.
 """
 
 

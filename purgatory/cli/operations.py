@@ -130,7 +130,7 @@ def _add_defer(subparsers: SubParsers) -> None:
     parser.add_argument(
         "--wait",
         action="store_true",
-        help="until it ends; prints the value, exit code 1 if it does not complete",
+        help="until it ends; prints the value, or on stderr why it did not complete (exit code 1)",
     )
 
 
@@ -166,7 +166,7 @@ def _defer(arguments: argparse.Namespace) -> int:
         try:
             say(value_text(future.result()))
         except (OperationExpired, OperationCancelled, OperationFailed) as end:
-            say(str(end))
+            say(str(end), file=sys.stderr)
             return BAD_NEWS
     return 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING, Final
 
 from purgatory.cli.connection import BAD_NEWS, add_connection_options, connected
@@ -88,6 +89,6 @@ def _wait(job: JobHandle) -> int:
     try:
         say(value_text(job.result()))
     except (JobFailed, JobCancelled, JobUnknown) as end:
-        say(str(end))
+        say(str(end), file=sys.stderr)
         return BAD_NEWS
     return 0

@@ -52,8 +52,8 @@ def test_wait(run, at, service):
         assert run("defer", "k", "--wait", "--in", HANG) == (0, '{"sum": 12}\n', "")
         completer.join()
     code, out, err = run("defer", "k", "--wait", "--in", 0.01)
-    assert (code, err) == (1, "")
-    assert "not completed within 10 ms" in out
+    assert (code, out) == (1, "")
+    assert "not completed within 10 ms" in err
 
 
 def test_defer_takes_no_outcome(run, at):
@@ -100,7 +100,7 @@ def test_fail(run, at):
         "1 operation failed\n",
         "",
     )
-    assert run("defer", "k", "--id", "x", "--wait") == (1, "Declined: no funds\n", "")
+    assert run("defer", "k", "--id", "x", "--wait") == (1, "", "Declined: no funds\n")
     assert "Declined: no funds" in run("query", "x")[1]
     assert "failed" in run("query", "x")[1]
     assert run("fail", "k")[:2] == (1, "0 operations failed\n")

@@ -110,7 +110,9 @@ def test_a_bad_reading_in_nanoseconds(reading):
         def now_ns(self):
             return reading
 
-    with pytest.raises((TypeError, ValueError), match=r"now_ns of the clock is .*; expected|the clock reads"):
+    with pytest.raises(
+        (TypeError, ValueError), match=r"now_ns of the clock is .*; expected|the clock reads"
+    ):
         clock_reader_for(Clock())
     Clock.now_ns = 5
     with pytest.raises(TypeError, match="now_ns of the clock is 5; expected a method"):

@@ -46,8 +46,8 @@ def test_waiting(run, client):
         wanted = ("schedule", "--in", "0", "--wait", "--kind")
         assert run(*wanted, "add", "--payload", "[1, 2]") == (0, "3\n", "")
         code, out, err = run(*wanted, "bad", "--id", "x")
-    assert (code, err) == (1, "")
-    assert out.startswith("job 'x' is dead after attempt 1: ValueError: no")
+    assert (code, out) == (1, "")
+    assert err.startswith("job 'x' is dead after attempt 1: ValueError: no")
 
 
 @pytest.mark.parametrize(
