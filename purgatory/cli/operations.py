@@ -158,7 +158,7 @@ def _defer(arguments: argparse.Namespace) -> int:
     }
     with connected(arguments) as client:
         if not arguments.wait:
-            # Not by `defer`, whose future would take the outcome from who looks for it later.
+            # Not by `defer`: its future would acknowledge the outcome, unseen.
             _print_id(client.submit(*arguments.keys, **options), client.name)
             return 0
         future = client.defer(*arguments.keys, **options)
