@@ -85,8 +85,10 @@ def pack(value: Any) -> bytes:
 
 
 def pack_result(value: Any, most: int | None) -> Raw:
-    """Pack a job's result. Raises TooLarge beyond `most` bytes, and as `pack`."""
+    """Pack a job's result. Raises TooLarge beyond `most` bytes, Malformed, and what `pack` does."""
     packed = pack(value)
+    if isinstance(value, Raw):
+        unpack(value)  # it is copied as it is
     if most is not None and len(packed) > most:
         raise TooLarge(f"a result of {len(packed)} bytes; expected at most {most}")
     return Raw(packed)

@@ -158,6 +158,8 @@ class Client(LaterCalls):
         configure = None
         if server_key is not None:
             configure = curve_keys(server_key, public_key, secret_key)
+        elif public_key is not None or secret_key is not None:
+            raise ValueError("public_key and secret_key need server_key, too")
         self._patience = Patience(self._futures, self.timeout, platform.monotonic)
         options = SocketOptions(configure, seconds_within(lost_after, "lost_after", *_LOST_AFTER_S))
         try:

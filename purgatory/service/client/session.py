@@ -32,16 +32,23 @@ from purgatory.service.client.worker_link import BEGIN_VERSION, BegunLeases, Wor
 from purgatory.service.encoding import encode
 from purgatory.service.errors import (
     HelloRequired,
+    Malformed,
     RequestAbandoned,
+    RequestFailed,
     ServerClosing,
     ServiceError,
     Standby,
+    TimeoutTooLong,
     TooLarge,
     TooManyClients,
+    TooManyHeld,
+    TooManyItems,
+    TooManyKeys,
+    TooMuchMemory,
     WrongVersion,
     error_for,
 )
-from purgatory.service.job_messages import CancelLeases, JobEnds, LeaseReady, ReadJobs, WatchJobs
+from purgatory.service.job_messages import CancelLeases, JobEnds, LeaseReady, WatchJobs
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.portions import in_portions
 from purgatory.service.protocol import (
@@ -64,7 +71,19 @@ MAX_UNANSWERED: Final = 12
 #: Errors that end the connection; its calls are sent again on the next.
 _TRANSIENT_CODES: Final = (HelloRequired.code, ServerClosing.code, TooManyClients.code)
 # Requests whose answer has room for fewer items than were asked for.
-_QUERIES: Final = (Query, ReadJobs, WatchJobs)
+# More than any server allows.
+_ANY_MS: Final = 2**62
+# Refusals for which a single call of a batch may be the reason: the others are good.
+_OF_ONE_CALL: Final = (
+    Malformed,
+    RequestFailed,
+    TimeoutTooLong,
+    TooLarge,
+    TooManyHeld,
+    TooManyItems,
+    TooManyKeys,
+    TooMuchMemory,
+)
 # Messages that are no answer to a call. A set: `isinstance` takes a microsecond for each class.
 _NO_REPLIES: Final = frozenset(
     (
@@ -357,9 +376,12 @@ class Session:
         return []
 
     def _on_refused(self, batch: CallBatch, error: ServiceError) -> None:
-        """Fail calls; repeat queries whose answer is too large in two halves."""
-        is_too_large = isinstance(error, TooLarge) and len(batch.calls) > 1
-        if is_too_large and batch.request in _QUERIES:
+        """Fail a call; send the halves of a batch again, if one of its calls may be the reason.
+
+        The server refuses a message as a whole, and has done nothing of it. Or the answer was too
+        large for a message.
+        """
+        if len(batch.calls) > 1 and isinstance(error, _OF_ONE_CALL):
             self.finished_calls -= len(batch.calls)
             self._unsent.put_first(self._unsent.split(batch, len(batch.calls) // 2))
         else:
@@ -399,6 +421,11 @@ class Session:
         if welcome is None or self._version < BEGIN_VERSION:
             return None
         return welcome.limits.payload_bytes
+
+    @property
+    def max_delay_ms(self) -> int:
+        """How long a delay may be; much, if the server is not known."""
+        return _ANY_MS if self.welcome is None else self.welcome.limits.timeout_ms
 
     def _take_acknowledgements(self) -> list[bytes]:
         done = self.received.take_handled()

@@ -111,6 +111,10 @@ class HandlerThreads:
             self._loop = asyncio.new_event_loop()
             self._start_thread(self._run_loop, f"{self._name}-loop")
 
+    def has(self, thread: threading.Thread) -> bool:
+        """Whether handlers run in a thread."""
+        return thread in self._threads
+
     def _start_thread(self, target: Callable[[], None], name: str) -> None:
         # Daemons: a hanging handler does not keep the process alive.
         thread = InterruptibleThread(target=target, name=name, daemon=True)

@@ -45,6 +45,7 @@ class HeldJob(Attempt):
         "has_lapsed",
         "is_ending",
         "is_lost",
+        "is_refused",
         "is_told",
         "kept_at",
         "leased",
@@ -69,6 +70,7 @@ class HeldJob(Attempt):
         self.is_told: bool = False
         self.is_ending: bool = False
         self.is_lost: bool = False
+        self.is_refused: bool = False  # the server has refused its end
         self.extender: Callable[[HeldJob, float], bool] | None = None  # the worker's
         self.result: object = None  # of the handler
         self.thread: threading.Thread | None = None

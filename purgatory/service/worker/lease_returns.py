@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from purgatory.service.client.futures import HandledReply
-from purgatory.service.errors import ServiceError, StoreFailed
+from purgatory.service.errors import Refused, ServiceError, StoreFailed
 from purgatory.service.protocol import How, LeaseEnd
 from purgatory.service.worker.held_jobs import HeldJob, HeldJobs
 
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from purgatory.service.client.later_calls import JobCalls
 
 log: logging.Logger = logging.getLogger(__name__)
+
+
+#: Until the next attempt, after an end that the server refused.
+RETRY_MS: Final = 1000
 
 
 @dataclass(slots=True)
@@ -81,6 +85,7 @@ class LeaseReturns:
 
     def send(self, held: HeldJob, end: LeaseEnd) -> None:
         """Send the end of a lease."""
+        end.delay_ms = min(end.delay_ms, self._calls.max_delay_ms)
         reply: HandledReply[bool] = HandledReply(partial(self._on_answer, held, end))
         self._unanswered.add(reply)
         try:
@@ -99,6 +104,13 @@ class LeaseReturns:
         error = reply.exception()
         if isinstance(error, StoreFailed):
             self._again.append((held, end))
+            return
+        if isinstance(error, Refused) and end.how != How.RETURNED and not held.is_refused:
+            # Else the lease would lapse, and a worker that let one lapse gets no jobs.
+            held.is_refused = True
+            text = f"the server refused the end of the attempt: {error}"
+            log.warning("worker %r: job %r: %s", self._name, held.leased.op_id, text)
+            self.send(held, LeaseEnd(end.number, end.token, How.FAILED, RETRY_MS, text))
             return
         if error is None and not reply.result() and held.token != end.token:
             end.token = held.token  # this worker got the job again meanwhile

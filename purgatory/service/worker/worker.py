@@ -91,6 +91,7 @@ class Worker:
         self._tracer: OperationTracer | None = client_options.get("tracer")
         self.counts: WorkerCounts = WorkerCounts()
         self._thread: threading.Thread | None = None
+        self._threads: HandlerThreads | None = None
         self._run_lock = threading.Lock()  # held during the run
         self._has_run = False
         self._reset()
@@ -200,6 +201,7 @@ class Worker:
                 f"{self.name}-worker", self._concurrency, self._handlers, self._tracer
             )
             loop = self._make_loop(client, threads)
+            self._threads = threads
             threads.start(loop.begin, loop.end)
             try:
                 loop.start()
@@ -262,14 +264,20 @@ class Worker:
     def stop(self, timeout: float | timedelta = STOP_TIMEOUT_S) -> None:
         """Take no more jobs, wait up to `timeout` seconds for handlers, give back the rest.
 
-        Waits for the end of a worker started by `start`. Raises TypeError and ValueError.
+        Waits for the end of a worker started by `start`, unless a handler calls. A second call can
+        only shorten the time. Raises TypeError and ValueError.
         """
         seconds = checked_seconds(timeout, "timeout")
         self._stop_seconds = seconds
         if self._loop is not None:
             self._loop.stop(seconds)
-        if self._thread is not None:
+        if self._thread is not None and not self._is_own_thread():
             self._thread.join(seconds + 2 * JOIN_S + _FLUSH_S)
+
+    def _is_own_thread(self) -> bool:
+        """Whether a handler calls: the worker would wait for this very call."""
+        here = threading.current_thread()
+        return here is self._thread or (self._threads is not None and self._threads.has(here))
 
     def __enter__(self) -> Self:
         self.start()

@@ -98,7 +98,7 @@ class WorkerLoop:
         self._kept_at = 0.0  # the last look for leases to keep
         self._keep_s = min(LOOK_AHEAD_S, settings.lease_ms / 6000)  # seconds between two looks
         self._sleeps_long = False  # whether new jobs wake the loop
-        self._stop_seconds: float | None = None  # set by `stop`
+        self._stop_at: float | None = None  # set by `stop`
         self._phase = _Phase.WORKING
         self._phase_end = 0.0  # at the latest
         #: The error that ended the loop; None after `stop`.
@@ -115,7 +115,8 @@ class WorkerLoop:
 
     def stop(self, seconds: float) -> None:
         """See `Worker.stop`."""
-        self._stop_seconds = seconds
+        at = self._monotonic() + seconds
+        self._stop_at = at if self._stop_at is None else min(at, self._stop_at)
         self.wake()
 
     def sleep_seconds(self) -> float:
@@ -131,7 +132,7 @@ class WorkerLoop:
             if held.ends_at is not None:
                 seconds = min(seconds, max(0.0, held.ends_at - now))
         if self._phase is _Phase.WORKING:
-            return seconds if self._stop_seconds is None else 0.0
+            return seconds if self._stop_at is None else 0.0
         return min(seconds, max(0.0, self._phase_end - self._monotonic()))
 
     def step(self) -> None:
@@ -156,8 +157,8 @@ class WorkerLoop:
         self._phase_end = self._monotonic() + seconds
 
     def _work(self) -> None:
-        if self._stop_seconds is not None:
-            self._begin_phase(_Phase.DRAINING, self._stop_seconds)
+        if self._stop_at is not None:
+            self._phase = _Phase.DRAINING
             with contextlib.suppress(Unavailable):
                 self._demand.end()
             self._ends.give_back(self._held.take_waiting(0))
@@ -182,6 +183,8 @@ class WorkerLoop:
                 self._give_up(held)
 
     def _drain(self) -> None:
+        assert self._stop_at is not None
+        self._phase_end = self._stop_at  # a second `stop` may have been for less time
         if self._held.running and self._monotonic() < self._phase_end:
             self._keep()
             self._tell_begun()
@@ -204,7 +207,7 @@ class WorkerLoop:
             )
 
     def _wake_if_stopping(self) -> None:
-        if self._stop_seconds is not None:
+        if self._stop_at is not None:
             self.wake()
 
     def _ask(self, asks: Asks) -> Any:
@@ -231,7 +234,7 @@ class WorkerLoop:
         if self._sleeps_long:
             self._sleeps_long = False
             self.wake()
-        if self._stop_seconds is not None:  # jobs that were on their way at the stop
+        if self._stop_at is not None:  # jobs that were on their way at the stop
             self._ends.give_back(self._held.take_waiting(0))
 
     def _on_cancelled(self, message: CancelLeases) -> None:

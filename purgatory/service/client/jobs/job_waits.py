@@ -66,7 +66,8 @@ class JobWaits:
             if watch is None or watch.futures.pop(future, self) is self or watch.futures:
                 return
             del self._watches[future.job_id]
-            self.left[future.job_id] = None
+            if watch.is_watched:  # else `note` hears of it with the answer
+                self.left[future.job_id] = None
 
     def take_left(self) -> list[str]:
         """Remove and return the ids that the server need not watch."""
@@ -77,12 +78,15 @@ class JobWaits:
     def note(self, statuses: Iterable[JobStatus]) -> None:
         """Resolve the futures of the jobs that have ended or are unknown."""
         for status in statuses:
+            is_over = status.state == "unknown" or status.state in ENDED_STATES
             with self._lock:
                 watch = self._watches.get(status.job_id)
                 if watch is None:
+                    if not is_over:
+                        self.left[status.job_id] = None
                     continue
                 watch.is_watched = True
-                if status.state != "unknown" and status.state not in ENDED_STATES:
+                if not is_over:
                     continue
                 del self._watches[status.job_id]
             for future in watch.futures:

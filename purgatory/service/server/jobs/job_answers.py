@@ -41,7 +41,7 @@ from purgatory.service.server.reads.status_answers import (
     VALUES_SHARE,
     fit_values,
 )
-from purgatory.service.server.records.job_record import STATE_COUNT, JobRecord
+from purgatory.service.server.records.job_record import DEAD, STATE_COUNT, JobRecord
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.contract import Store
 
@@ -79,11 +79,17 @@ class JobAnswers:
         if request.stop:
             watches.stop(command.route, request.job_ids)
         else:
-            refusal = watches.add(command.route, request.job_ids, command.owner)
+            alive = [job_id for job_id in request.job_ids if self._may_end(job_id, command.owner)]
+            refusal = watches.add(command.route, alive, command.owner)
             if refusal is not None:
                 yield encode(Failure(request.seq, refusal.code, str(refusal)))
                 return
         yield from self._states(command, request.job_ids)
+
+    def _may_end(self, job_id: str, owner: str | None) -> bool:
+        entry = self._state.find(job_id, owner)
+        job = None if entry is None else entry.job
+        return job is not None and job.is_alive and job.state != DEAD
 
     def _states(self, command: ClientRequest, job_ids: list[str]) -> Iterator[bytes | None]:
         """Yield None after each portion, and the frame of the statuses last."""

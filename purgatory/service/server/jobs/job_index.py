@@ -8,6 +8,7 @@ from heapq import merge, nlargest
 from typing import Final
 
 from purgatory.service.job_messages import JOB_STATES, JobFilter
+from purgatory.service.protocol import RESERVED
 from purgatory.service.server.jobs.due_order import FEW, UNDIVIDED, NumberedOrder, place_of
 from purgatory.service.server.jobs.job_timings import JobTimings
 from purgatory.service.server.jobs.job_watches import JobWatches
@@ -75,12 +76,12 @@ class JobIndex(JobObserver):
 
     def _add_keys(self, job: JobRecord) -> None:
         for key in job.keys:
-            if key != job.op_id:
+            if not key.startswith(RESERVED):
                 self.by_key.setdefault(key, {})[job.number] = job
 
     def _forget_keys(self, job: JobRecord) -> None:
         for key in job.keys:
-            if key != job.op_id:
+            if not key.startswith(RESERVED):
                 jobs = self.by_key[key]
                 del jobs[job.number]
                 if not jobs:

@@ -34,14 +34,14 @@ class JobTimes:
         return job
 
     def take_ready(self, now_ms: int) -> list[DueJob]:
-        """Return the jobs whose time has come; the caller changes their states."""
-        found: list[DueJob] = []
+        """Return the jobs whose time has come, each once; the caller changes their states."""
+        found: dict[int, DueJob] = {}  # by number: a job moved to the same time has two entries
         while self._later and self._later[0][0] <= now_ms:
             job = self._waiting_job(heappop(self._later))
-            if job is not None:
+            if job is not None and job.record.seq not in found:
                 self.waiting -= 1
-                found.append(job)
-        return found
+                found[job.record.seq] = job
+        return list(found.values())
 
     def watch_start(self, job: DueJob) -> None:
         """Have `take_not_begun` find a job, if it is to begin within a time."""

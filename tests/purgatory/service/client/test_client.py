@@ -518,3 +518,18 @@ class TestNumbers:
             with pytest.raises(ValueError, match="is"):
                 call()
         assert client.complete("k") == 0
+
+
+def test_a_bad_call_of_one_thread_refuses_none_of_another(server, connect):
+    """They share messages; also if the bad one is far from the only one."""
+    client = connect(server)
+    keys = [f"k{n}" for n in range(40)]
+    waiting = [client.defer(key) for key in keys]
+    client.flush()
+    calls = [client.complete_later(key, 1) for key in keys]
+    bad = [client.complete_later("x", b"x" * 70_000), client.extend_later("x", 10**9)]
+    again = [client.complete_later(key, 1) for key in keys]
+    both = zip(calls, again, strict=True)  # calls that are sent again may come after later ones
+    assert [one.result(HANG) + two.result(HANG) for one, two in both] == [1] * len(keys)
+    assert all(isinstance(call.exception(HANG), Refused) for call in bad)
+    assert [future.result(HANG) for future in waiting] == [1] * len(keys)

@@ -7,6 +7,7 @@ import pytest
 from purgatory import OperationCancelled, OperationExpired
 from purgatory.service import (
     OperationFailed,
+    Refused,
     ServerClosing,
     StoreFailed,
     TooLarge,
@@ -403,6 +404,38 @@ def test_queries_whose_answer_is_too_large_are_asked_again_in_halves():
     assert isinstance(futures[4].exception(0), TooLarge)
     assert (talk.session._unsent.count, talk.session.busy) == (0, False)
     assert talk.session.finished_calls == 5
+
+
+@pytest.mark.parametrize("code", ["malformed", "too-large", "too-many-held", "too-much-memory"])
+def test_a_bad_call_refuses_no_other(code):
+    """The server refuses a message as a whole: the halves come again, down to the bad call."""
+    talk = Talk()
+    talk.connect()
+    futures = [talk.ask(Complete, Completion(key, Raw(NOTHING))) for key in "abcde"]
+    counts, done = [], []
+    while messages := talk.sent():
+        for message in messages:
+            keys = [one.key for one in message.completions]
+            counts.append(len(keys))
+            if "d" in keys:
+                talk.deliver(Failure(message.seq, code, "why"))
+            else:
+                done += keys
+                talk.deliver(Completed(message.seq, [1] * len(keys)))
+    assert (counts, done) == ([5, 2, 3, 1, 2, 1, 1], ["a", "b", "c", "e"])
+    assert isinstance(futures.pop(3).exception(0), Refused)
+    assert [future.result(0) for future in futures] == [1] * 4
+
+
+def test_a_refusal_of_all_calls_is_not_repeated():
+    """A right that is missing, or a disk that fails, is so for each of them."""
+    talk = Talk()
+    talk.connect()
+    futures = [talk.ask(Complete, Completion(key, Raw(NOTHING))) for key in "ab"]
+    [message] = talk.sent()
+    talk.deliver(Failure(message.seq, "store", "the disk is full"))
+    assert talk.sent() == []
+    assert all(isinstance(future.exception(0), StoreFailed) for future in futures)
 
 
 def test_every_hello_names_the_session():

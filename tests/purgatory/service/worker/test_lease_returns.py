@@ -2,10 +2,10 @@
 
 import pytest
 
-from purgatory.service.errors import StoreFailed, Unavailable
+from purgatory.service.errors import Malformed, NotAllowed, StoreFailed, Unavailable
 from purgatory.service.protocol import How, LeasedJob, LeaseEnd
 from purgatory.service.worker.held_jobs import HeldJobs
-from purgatory.service.worker.lease_returns import LeaseReturns, WorkerCounts
+from purgatory.service.worker.lease_returns import RETRY_MS, LeaseReturns, WorkerCounts
 
 
 class Bench:
@@ -14,6 +14,7 @@ class Bench:
     def __init__(self):
         self.ended, self.answered, self.again, self.counts = [], [], [], WorkerCounts()
         self.held = HeldJobs(60.0, float)
+        self.max_delay_ms = 5000
         self.ends = LeaseReturns(
             *("jobs", self, self.held, self.counts),
             lambda: self.answered.append(1),
@@ -22,6 +23,7 @@ class Bench:
 
     def finish(self, end, reply):
         self.ended.append((end.number, end.token, How(end.how), reply))
+        self.last = end
 
     def job(self, number, token=1):
         return self.held.add(LeasedJob(number, token, f"job {number}", "", 1, 0, 0))
@@ -49,6 +51,29 @@ def test_what_is_counted(bench, caplog):
     assert (counts.done, counts.failed, counts.lost) == (1, 1, 2)
     assert caplog.text.count("had lost its lease") == 2
     assert len(bench.held) == bench.ends.left == 0
+
+
+@pytest.mark.parametrize("how", [How.DONE, How.FAILED])
+def test_an_end_that_is_refused(bench, how, caplog):
+    """The attempt has failed: else the lease would lapse, and the worker would get no more jobs."""
+    held = bench.job(1)
+    bench.send(held, how).set_exception(Malformed("result is no value"))
+    assert bench.ended[-1][:3] == (1, 1, How.FAILED)
+    assert (bench.last.delay_ms, bench.last.error) == (
+        RETRY_MS,
+        "the server refused the end of the attempt: result is no value",
+    )
+    assert bench.answered == []
+    bench.ended[-1][3].set_exception(NotAllowed("no"))  # and not for ever
+    assert (len(bench.ended), len(bench.held), bench.answered) == (2, 0, [1])
+    assert "no" in caplog.text
+
+
+def test_a_delay_that_is_too_long_for_the_server(bench):
+    """It is as long as the server allows."""
+    held = bench.job(1)
+    bench.ends.send(held, LeaseEnd(1, 1, How.FAILED, 600_000, "why"))
+    assert bench.last.delay_ms == 5000
 
 
 def test_what_could_not_be_written(bench):

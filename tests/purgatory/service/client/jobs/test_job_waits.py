@@ -202,6 +202,7 @@ def test_a_job_is_watched_anew_before_the_server_is_told():
     one, two, three = JobEndFuture("a"), JobEndFuture("a"), JobEndFuture("b")
     for future in (one, three):
         assert waits.enter(future) is not None
+        waits.note([JobStatus(future.job_id, "ready")])
         waits.leave(future)
         waits.leave(future)
     assert waits.enter(two) is not None
@@ -211,6 +212,18 @@ def test_a_job_is_watched_anew_before_the_server_is_told():
     waits.note([JobStatus("a", "ready")])
     assert [job_id for job_id, _ in waits.take_lost()] == ["a"]
     assert waits.take_lost() == []
+
+
+@pytest.mark.parametrize(("state", "left"), [("ready", ["a"]), ("done", []), ("unknown", [])])
+def test_a_wait_that_ends_before_the_answer(state, left):
+    """The server is told with the answer, if it watches the job then: not before the watch."""
+    waits = JobWaits()
+    future = JobEndFuture("a")
+    waits.enter(future)
+    waits.leave(future)
+    assert waits.take_left() == []
+    waits.note([JobStatus("a", state)])
+    assert waits.take_left() == left
 
 
 def test_a_value():

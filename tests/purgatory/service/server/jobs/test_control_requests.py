@@ -190,8 +190,15 @@ class TestUnless:
         assert states == ["ready", "ready", "scheduled", "scheduled"]
         assert step_server.job("a").unless == step_server.job("late").unless == ()
         assert step_server.query("a").keys == step_server.query("late").keys == []
-        step_server.submit(operation("x", "\0"))  # no job: its key is the client's
-        assert step_server.query("x").keys == ["\0"]
+
+    @pytest.mark.parametrize("timeout_ms", [0, 60_000])
+    def test_its_id_where_that_is_asked_for(self, step_server, timeout_ms):
+        """Then it is a key like another, before the job is due and later."""
+        step_server.submit(job("a", "a", timeout_ms=timeout_ms))
+        step_server.pass_time(2)
+        assert step_server.job("a").unless == ("a",)
+        assert step_server.complete("a").counts == [1]
+        assert step_server.job_states("a") == ["cancelled"]
 
     def test_a_limit_among_operations(self, step_server):
         """Jobs that were due and operations take turns in the order of their submission."""

@@ -257,7 +257,7 @@ def test_ends(server):
     assert told(server.step()[0]) == {"b": "dead"}
     server.post_finish(third, how=How.FAILED)
     assert told(server.step()[0]) == {"c": "dead"}
-    assert server.state.jobs.watches.count == 1
+    assert server.state.jobs.watches.count == 0
 
 
 def test_a_known_end(server):
@@ -265,7 +265,22 @@ def test_a_known_end(server):
     [leased, *_] = server.work()
     server.post_finish(leased)
     server.step()
+    count = server.state.jobs.watches.count
     assert server.ask(WatchJobs, ["a"]).jobs[0].state == "done"
+    assert server.state.jobs.watches.count == count
+
+
+@pytest.mark.parametrize("how", ["done", "dead", "unknown"])
+def test_what_cannot_end_is_not_watched(server, how):
+    """Nothing would ever end the watch."""
+    server.ask(WatchJobs, ["a", "b", "c"], True)
+    [leased, *_] = server.work(attempts=1)
+    server.post_finish(leased, how=How.DONE if how == "done" else How.FAILED)
+    server.step()
+    name = leased.op_id if how != "unknown" else "nobody knows"
+    before = server.state.jobs.watches.count
+    assert server.ask(WatchJobs, [name]).jobs[0].state == how
+    assert server.state.jobs.watches.count == before
 
 
 def test_stop(server):
