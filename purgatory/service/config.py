@@ -5,7 +5,6 @@ in capitals), flags. A duration is a number of seconds, or a text like "90s", "7
 Immutable, so any thread may read it.
 """
 
-import math
 import os
 import re
 import tomllib
@@ -238,9 +237,12 @@ def _parsed(place: str, value: Any, setting: Field[Any]) -> Any:
 # Types that TOML has not. Each float is a duration.
 _WRITTEN_AS_TEXT: Final = (Path, float)
 
+# The largest number that messages and JSON hold, and ten years.
+_MOST: Final = 2**53
+_MOST_S: Final = 10 * 366 * 86_400
 _EXPECTED: Final[dict[Any, str]] = {
-    int: "a whole number of at least {least}",
-    float: f"a duration of at least 0: {EXAMPLES}",
+    int: f"a whole number, {{least}} to {_MOST}",
+    float: f"a duration of at most ten years: {EXAMPLES}",
     bool: "true or false",
     str: "a text",
     Path: "a path",
@@ -254,9 +256,9 @@ def _least(setting: Field[Any]) -> int:
 def _check(place: str, value: Any, setting: Field[Any]) -> None:
     kind: Any = setting.type
     if kind is float:
-        fine = isinstance(value, int | float) and math.isfinite(value) and value >= 0
+        fine = isinstance(value, int | float) and 0 <= value <= _MOST_S
     elif kind is int:
-        fine = isinstance(value, int) and value >= _least(setting)
+        fine = isinstance(value, int) and _least(setting) <= value <= _MOST
     else:
         fine = isinstance(value, kind)
     if not fine or (kind is not bool and isinstance(value, bool)):

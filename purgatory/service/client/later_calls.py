@@ -278,11 +278,6 @@ class JobCalls:
         """See `Session.max_result_bytes`."""
         return self._session.max_result_bytes
 
-    @property
-    def max_delay_ms(self) -> int:
-        """See `Session.max_delay_ms`."""
-        return self._session.max_delay_ms
-
     def begin(self, leases: list[Lease]) -> None:
         """Tell the server of begun handlers; no answer."""
         self._session.begun.leases.extend(leases)

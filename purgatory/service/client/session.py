@@ -71,8 +71,6 @@ MAX_UNANSWERED: Final = 12
 #: Errors that end the connection; its calls are sent again on the next.
 _TRANSIENT_CODES: Final = (HelloRequired.code, ServerClosing.code, TooManyClients.code)
 # Requests whose answer has room for fewer items than were asked for.
-# More than any server allows.
-_ANY_MS: Final = 2**62
 # Refusals for which a single call of a batch may be the reason: the others are good.
 _OF_ONE_CALL: Final = (
     Malformed,
@@ -421,11 +419,6 @@ class Session:
         if welcome is None or self._version < BEGIN_VERSION:
             return None
         return welcome.limits.payload_bytes
-
-    @property
-    def max_delay_ms(self) -> int:
-        """How long a delay may be; much, if the server is not known."""
-        return _ANY_MS if self.welcome is None else self.welcome.limits.timeout_ms
 
     def _take_acknowledgements(self) -> list[bytes]:
         done = self.received.take_handled()

@@ -3,6 +3,8 @@
 Immutable; any thread.
 """
 
+from typing import Final
+
 from msgspec import Raw
 
 from _purgatory_cpython.mypyc_types import i64
@@ -32,6 +34,8 @@ from purgatory.service.protocol import (
 from purgatory.service.server.records.clients import ClientRecord
 from purgatory.service.store.rows import Options
 
+#: The longest period, ten years.
+MOST_PERIOD_MS: Final = 10 * 366 * 86_400_000
 #: The fields of a `Submission`, read at once: each access to a field is a call.
 SubmissionFields = tuple[str, tuple[str, ...], int, int, str, Raw, SubmissionOptions | None]
 #: Without the options.
@@ -118,7 +122,7 @@ class RequestValidator:
             if within_ms is not None:
                 self.check_timeout(within_ms, "start_within_ms")
             if options.unique_ms != MADE_UP:
-                self.check_timeout(options.unique_ms, "unique_ms")
+                self.check_period(options.unique_ms, "unique_ms")
             self.check_tags(options.tags)
         except Refused as refusal:
             return refusal
@@ -138,6 +142,17 @@ class RequestValidator:
         most = self.limits.timeout_ms
         if timeout_ms > most:
             raise TimeoutTooLong(f"{what} is {timeout_ms}; expected at most {most}")
+
+    def check_period(self, period_ms: int, what: str, least_ms: int = 0) -> None:
+        """Check a period that is no timeout of an operation: of an id, a lease, a wait, a retry.
+
+        `max_timeout` does not bound it: the defaults of a server and of a worker are beyond a short
+        one.
+        """
+        if period_ms < least_ms:
+            raise Malformed(f"{what} is {period_ms}; expected {least_ms} or more")
+        if period_ms > MOST_PERIOD_MS:
+            raise TimeoutTooLong(f"{what} is {period_ms}; expected at most {MOST_PERIOD_MS}")
 
     def _check_keys(self, submission: Submission) -> None:
         keys = submission.keys

@@ -85,7 +85,6 @@ class LeaseReturns:
 
     def send(self, held: HeldJob, end: LeaseEnd) -> None:
         """Send the end of a lease."""
-        end.delay_ms = min(end.delay_ms, self._calls.max_delay_ms)
         reply: HandledReply[bool] = HandledReply(partial(self._on_answer, held, end))
         self._unanswered.add(reply)
         try:

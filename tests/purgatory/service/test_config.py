@@ -68,7 +68,7 @@ def test_durations(toml):
 @pytest.mark.parametrize(
     ("flags", "environment", "message"),
     [
-        ({"max_keys": "0"}, {}, "--max-keys is 0; expected a whole number of at least 1"),
+        ({"max_keys": "0"}, {}, "--max-keys is 0; expected a whole number, 1 to 9007199254740992"),
         ({"max_keys": "many"}, {}, "--max-keys is 'many'; expected a whole number"),
         (
             {"retention": "nan"},
@@ -182,3 +182,18 @@ def test_settings_that_do_not_fit(settings, words):
         Config(**settings)
     assert words in str(refused.value)
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("setting", ["retention", "max_timeout", "remember_ended"])
+@pytest.mark.parametrize("value", [10**400, 1e308, float("inf"), float("nan"), -1], ids=repr)
+def test_durations_that_no_server_counts(setting, value):
+    """A ConfigError, at once."""
+    with pytest.raises(ConfigError, match=f"{setting} is .*; expected a duration of at most ten"):
+        Config(memory=True, **{setting: value})
+
+
+@pytest.mark.parametrize("setting", ["max_pending", "max_keys", "max_message_bytes"])
+def test_limits_that_no_message_holds(setting):
+    """A server with them could not be reached."""
+    with pytest.raises(ConfigError, match=f"{setting} is .*; expected a whole number, 1 to "):
+        Config(memory=True, **{setting: 10**30})

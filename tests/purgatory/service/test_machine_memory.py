@@ -60,8 +60,8 @@ def test_the_default_is_half(monkeypatch):
     ("value", "message"),
     [
         ("1", f"max_memory is 1; expected 0, or at least {MIN_BYTES}"),
-        ("-1", "--max-memory is -1; expected a whole number of at least 0"),
-        ("much", "--max-memory is 'much'; expected a whole number of at least 0"),
+        ("-1", "--max-memory is -1; expected a whole number, 0 to 9007199254740992"),
+        ("much", "--max-memory is 'much'; expected a whole number, 0 to 9007199254740992"),
     ],
 )
 def test_a_bad_setting(value, message):

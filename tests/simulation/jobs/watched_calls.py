@@ -63,11 +63,6 @@ class WatchedCalls(JobCalls):
         return self._calls.keep(lease, self._noted(reply, note))
 
     @property
-    def max_delay_ms(self) -> int:
-        """See `JobCalls`."""
-        return self._calls.max_delay_ms
-
-    @property
     def max_result_bytes(self) -> int | None:
         """See `JobCalls`."""
         return self._calls.max_result_bytes

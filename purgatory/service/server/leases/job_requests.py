@@ -88,9 +88,7 @@ class JobRequests:
     def _check_work(self, request: Work) -> None:
         if not 0 <= request.room <= MAX_ROOM:
             raise TooManyItems(f"room is {request.room}; expected 0 to {MAX_ROOM}")
-        most = self._validator.limits.timeout_ms
-        if not MIN_LEASE_MS <= request.lease_ms <= most:
-            raise Malformed(f"lease_ms is {request.lease_ms}; expected {MIN_LEASE_MS} to {most}")
+        self._validator.check_period(request.lease_ms, "lease_ms", MIN_LEASE_MS)
         if len(request.kinds) > MAX_KINDS:
             raise TooManyItems(f"{len(request.kinds)} kinds; expected at most {MAX_KINDS}")
         for kind, attempts in request.kinds.items():
@@ -106,8 +104,7 @@ class JobRequests:
         if end.how not in _HOWS:
             raise Malformed(f"how is {end.how}; expected one of {sorted(_HOWS)}")
         limits = self._validator.limits
-        if not 0 <= end.delay_ms <= limits.timeout_ms:
-            raise Malformed(f"delay_ms is {end.delay_ms}; expected 0 to {limits.timeout_ms}")
+        self._validator.check_period(end.delay_ms, "delay_ms")
         if len(end.error) > limits.payload_bytes:
             raise TooLarge(f"an error of {len(end.error)} characters; "
                            f"expected at most {limits.payload_bytes}")  # fmt: skip

@@ -31,7 +31,7 @@ class NamedLeaseRequests:
         assert isinstance(request, TakeLease)
         self._check(request)
         self._check_keep(request.keep_ms)
-        self._validator.check_timeout(request.wait_ms, "wait_ms")
+        self._validator.check_period(request.wait_ms, "wait_ms")
         token = self._leases.take(request, command.route, transaction.clock_ms)
         return LeaseTaken(request.seq, token)
 
@@ -60,4 +60,4 @@ class NamedLeaseRequests:
     def _check_keep(self, keep_ms: int) -> None:
         if keep_ms < MIN_KEEP_MS:
             raise Malformed(f"keep_ms is {keep_ms}; expected at least {MIN_KEEP_MS}")
-        self._validator.check_timeout(keep_ms, "keep_ms")
+        self._validator.check_period(keep_ms, "keep_ms")

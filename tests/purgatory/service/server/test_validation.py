@@ -1,6 +1,7 @@
 """What a server refuses because of its limits."""
 
 import pytest
+from msgspec import structs
 
 from purgatory.service.encoding import encode, unpack
 from purgatory.service.errors import (
@@ -24,7 +25,7 @@ from purgatory.service.protocol import (
     own_key,
 )
 from purgatory.service.server.records.clients import ClientRecord
-from purgatory.service.server.validation import RequestValidator, shown
+from purgatory.service.server.validation import MOST_PERIOD_MS, RequestValidator, shown
 from tests.testing.step_server import StepServer, nested, operation
 
 
@@ -199,3 +200,13 @@ def test_keys_of_the_server():
         refused("check_failure", KeyFailure(key, "Error", "why")),
     ):
         assert (refusal.code, "begins with NUL" in str(refusal)) == ("malformed", True)
+
+
+def test_a_short_limit_of_timeouts_bounds_no_period():
+    """The defaults of servers, workers and leases are longer; each would be refused."""
+    validator = RequestValidator(structs.replace(SMALL, timeout_ms=1000))
+    validator.check_period(MOST_PERIOD_MS, "unique_ms")
+    with pytest.raises(TimeoutTooLong, match="unique_ms is"):
+        validator.check_period(MOST_PERIOD_MS + 1, "unique_ms")
+    with pytest.raises(Malformed, match="lease_ms is 99; expected 100 or more"):
+        validator.check_period(99, "lease_ms", 100)

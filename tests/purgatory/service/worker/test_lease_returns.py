@@ -14,7 +14,6 @@ class Bench:
     def __init__(self):
         self.ended, self.answered, self.again, self.counts = [], [], [], WorkerCounts()
         self.held = HeldJobs(60.0, float)
-        self.max_delay_ms = 5000
         self.ends = LeaseReturns(
             *("jobs", self, self.held, self.counts),
             lambda: self.answered.append(1),
@@ -67,13 +66,6 @@ def test_an_end_that_is_refused(bench, how, caplog):
     bench.ended[-1][3].set_exception(NotAllowed("no"))  # and not for ever
     assert (len(bench.ended), len(bench.held), bench.answered) == (2, 0, [1])
     assert "no" in caplog.text
-
-
-def test_a_delay_that_is_too_long_for_the_server(bench):
-    """It is as long as the server allows."""
-    held = bench.job(1)
-    bench.ends.send(held, LeaseEnd(1, 1, How.FAILED, 600_000, "why"))
-    assert bench.last.delay_ms == 5000
 
 
 def test_what_could_not_be_written(bench):

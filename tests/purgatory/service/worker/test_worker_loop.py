@@ -22,7 +22,6 @@ class Calls:
     def __init__(self):
         self.links, self.kept, self.ended, self.begun = [], [], [], []
         self.max_result_bytes = 100
-        self.max_delay_ms = 10**9
 
     def begin(self, leases):
         self.begun += [lease.number for lease in leases]

@@ -15,6 +15,7 @@ from purgatory.service.protocol import (
     Working,
 )
 from purgatory.service.server.leases import job_requests
+from purgatory.service.server.validation import MOST_PERIOD_MS
 from tests.testing.step_server import nested, step_server
 
 __all__ = ["step_server"]
@@ -58,7 +59,7 @@ def test_as_many_kinds_as_there_may_be(step_server):
     ("lease_ms", "attempts", "room"),
     [
         (job_requests.MIN_LEASE_MS, 1, 0),
-        (10**9, job_requests._MAX_ATTEMPTS, job_requests.MAX_ROOM),
+        (MOST_PERIOD_MS, job_requests._MAX_ATTEMPTS, job_requests.MAX_ROOM),
     ],
 )
 def test_the_least_and_the_most_of_a_worker(step_server, lease_ms, attempts, room):
@@ -78,12 +79,12 @@ def test_the_least_and_the_most_of_a_worker(step_server, lease_ms, attempts, roo
 def test_the_most_of_an_end(step_server):
     """The delay, the error and the result may be so large."""
     for end in (
-        LeaseEnd(1, 1, How.FAILED, 10**9, "x" * 1000),
+        LeaseEnd(1, 1, How.FAILED, MOST_PERIOD_MS, "x" * 1000),
         LeaseEnd(1, 1, How.DONE, 0, "", Raw(encode("x" * 997))),
     ):
         assert step_server.ask(Finish, [end]).done == [False]
     for end in (
-        LeaseEnd(1, 1, How.FAILED, 10**9 + 1),
+        LeaseEnd(1, 1, How.FAILED, MOST_PERIOD_MS + 1),
         LeaseEnd(1, 1, How.FAILED, 0, "x" * 1001),
         LeaseEnd(1, 1, How.DONE, 0, "", Raw(encode("x" * 998))),
     ):

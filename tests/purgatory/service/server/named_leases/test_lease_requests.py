@@ -107,7 +107,7 @@ def test_a_commit_that_fails(step_server):
         (TakeLease, ("", "a", 5000, 0), "malformed"),
         (TakeLease, ("n", "", 5000, 0), "malformed"),
         (TakeLease, ("n", "a", 99, 0), "malformed"),
-        (TakeLease, ("n", "a", 10**10, 0), "too-long"),
+        (TakeLease, ("n", "a", 10**12, 0), "too-long"),
         (TakeLease, ("n", "a", 5000, -1), "malformed"),
         (TakeLease, ("n" * 1001, "a", 5000, 0), "too-large"),
         (KeepLease, ("n", "a", 0), "malformed"),
