@@ -484,3 +484,25 @@ class TestResult:
         """Of an earlier version: a large one does not matter."""
         bench.calls.max_result_bytes = None
         assert self.end(bench, b"x" * 101).how == How.DONE
+
+
+def test_a_handler_that_is_slow_for_once(bench):
+    """The worker asks for fewer jobs, and gives back those that it has beyond, a handler free."""
+    for number in range(200):
+        held = bench.give(number)
+        assert bench.loop.begin(held)
+        bench.clock.now += 0.001
+        bench.loop.end(held, None)
+        if number % 20 == 19:
+            bench.pass_time(0.1)
+    room = bench.calls.links[-1].asks[1]
+    assert room > 2
+    jobs = [bench.give(1000 + n) for n in range(room)]
+    assert bench.loop.begin(jobs[0])
+    bench.calls.ended.clear()
+    bench.pass_time(5)
+    fewer = bench.calls.links[-1].asks[1]
+    assert fewer < room
+    returned = [end.number for end, _ in bench.calls.ended if end.how == How.RETURNED]
+    assert len(returned) == room - fewer
+    assert jobs[0].leased.number not in returned
