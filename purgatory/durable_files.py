@@ -36,6 +36,7 @@ class DirectoryLock:
 
     def __init__(self, directory: Path, name: str) -> None:
         self._descriptors: list[int] = []
+        self._pid = os.getpid()
         try:
             self._lock(directory / name, os.O_RDWR | os.O_CREAT)
             try:
@@ -52,6 +53,12 @@ class DirectoryLock:
         fcntl.flock(self._descriptors[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def close(self) -> None:
-        """Release the directory. Idempotent."""
+        """Release the directory, also if a forked child has the descriptors. Idempotent.
+
+        In that child: close its descriptors only.
+        """
         while self._descriptors:
-            os.close(self._descriptors.pop())
+            descriptor = self._descriptors.pop()
+            if os.getpid() == self._pid:
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)

@@ -246,8 +246,9 @@ class MetricsServer:
     def __init__(self, port: int, addr: str, registry: CollectorRegistry) -> None:
         try:
             self._server, self._thread = start_http_server(port, addr, registry)
-        except (OSError, OverflowError) as error:
+        except (OSError, OverflowError, ValueError) as error:
             raise MetricsError(f"cannot serve metrics on {addr}:{port}: {error}") from error
+        self._pid = os.getpid()
         self._responses = _InFlightResponses(make_wsgi_app(registry))
         self._server.set_app(self._responses)
         self.addr = addr
@@ -256,7 +257,7 @@ class MetricsServer:
 
     def close(self) -> None:
         """Stop serving; requests under way are still answered, for up to `ANSWER_SECONDS`."""
-        if sys.is_finalizing():  # no thread serves any more
+        if sys.is_finalizing() or os.getpid() != self._pid:  # no thread serves here
             self._server.server_close()
             return
         self._server.shutdown()
@@ -278,7 +279,7 @@ def serve(
 
     `registry`: what to show; None: all live purgatories of the process, adding up figures of the
     same name. Raises MetricsError if it cannot listen on the address, TypeError for a port that is
-    no int.
+    no int, and for other bad arguments.
     """
     port = plain_int("port", port)
     if not isinstance(addr, str):
@@ -286,4 +287,5 @@ def serve(
     if registry is None:
         registry = CollectorRegistry()
         registry.register(PurgatoryCollector(live_purgatories))
+    check_registry(registry)
     return MetricsServer(port, addr, registry)

@@ -18,6 +18,7 @@ from purgatory.journal.files import PORTION, JournalFiles, JournalLock, Numbered
 from purgatory.journal.writer import JournalWriter
 from purgatory.trace.tables import OUTCOMES, OutcomeRow
 from timingwheel import monotonic_ms
+from timingwheel.lowlevel import check_callback
 
 if TYPE_CHECKING:
     from mq import Mailbox
@@ -63,6 +64,7 @@ class ParquetJournal:
         seconds: float = 10.0,
         clock: Callable[[], int] = monotonic_ms,
     ) -> None:
+        check_callback("clock", clock)
         self._clock = clock
         pace = WritePace()
         rows = _OutcomeBuffer(Path(directory), pace)

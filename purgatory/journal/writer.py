@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from mq import Mailbox, MailboxClosed
 from purgatory.journal.files import JournalError
-from timingwheel.lowlevel import InterruptibleEvent, InterruptibleThread
+from timingwheel.lowlevel import InterruptibleEvent, InterruptibleThread, to_ns
 
 if TYPE_CHECKING:
     from purgatory.journal.files import WritePace
@@ -75,10 +75,10 @@ class JournalWriter(Generic[T]):
     """
 
     def __init__(self, rows: RowBuffer[T], seconds: float, pace: WritePace) -> None:
-        if not seconds > 0:
-            raise ValueError(f"seconds is {seconds!r}; expected more than 0")
         self._rows = rows
-        self._seconds = seconds
+        self._seconds = int(to_ns(seconds, "seconds")) / 1e9
+        if not self._seconds:
+            raise ValueError(f"seconds is {seconds!r}; expected more than 0")
         self._pace = pace
         pace.is_urgent = self._is_urgent
         self._closing = False  # set by the closing thread
@@ -188,11 +188,18 @@ class JournalWriter(Generic[T]):
         try:
             self._rows.write()
             self._error = None
-        except JournalError as error:
-            self.failures += 1
-            if self._error is None:
-                log.warning("the journal waits for its disk: %s", error)
-            self._error = error
+        except Exception as error:  # noqa: BLE001  # `post`, `flush` and `close` raise it
+            self._note(error)
+
+    def _note(self, error: Exception) -> None:
+        self.failures += 1
+        if isinstance(error, JournalError):
+            failure, shown = error, None
+        else:
+            failure, shown = JournalError(f"cannot write: {error!r}"), error
+        if self._error is None:
+            log.warning("the journal waits for its disk: %s", failure, exc_info=shown)
+        self._error = failure
 
 
 def _closed() -> JournalError:

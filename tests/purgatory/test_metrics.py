@@ -1,5 +1,7 @@
 """Metrics: what Prometheus sees, in which registry, over HTTP."""
 
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -355,3 +357,25 @@ class TestArguments:
         """A port or an address of another type is named."""
         with pytest.raises(TypeError, match=r"(port|addr) is"):
             serve(port, addr)
+
+
+def test_an_endpoint_in_a_forked_child():
+    """The child has no thread of it: `close` closes the copy of the socket, and returns."""
+    with serve(0) as endpoint:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(int(HANG))
+            endpoint.close()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        with urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}/metrics") as page:
+            assert page.status == 200
+
+
+@pytest.mark.parametrize("addr", ["x" * 300, "a..b", "\udc80"])
+def test_an_address_that_is_none(addr):
+    """A MetricsError, as for others at which it cannot listen."""
+    with pytest.raises(MetricsError, match="cannot serve metrics on"):
+        serve(0, addr)
+    with pytest.raises(TypeError, match="registry is 'x'"):
+        serve(0, registry="x")

@@ -268,3 +268,50 @@ def test_a_class_is_no_journal():
     """An object is: each call of `ended` would fail."""
     with pytest.raises(TypeError, match=r"journal is <class .*; expected an object of the class"):
         Purgatory(journal=ParquetJournal)
+
+
+@pytest.mark.parametrize("seconds", ["1", None, True, 0, -1, float("nan"), float("inf")], ids=repr)
+def test_bad_seconds(tmp_path, seconds):
+    """A typed error that names them, and no thread is left."""
+    with pytest.raises((TypeError, ValueError), match="seconds is "):
+        ParquetJournal(tmp_path, seconds=seconds)
+    with pytest.raises(TypeError, match="clock is 5"):
+        ParquetJournal(tmp_path, clock=5)
+    ParquetJournal(tmp_path).close()
+
+
+def test_an_unexpected_error_of_the_thread(tmp_path, manual, monkeypatch):
+    """The thread lives, and the error is told; what was posted is written later."""
+    journal = ParquetJournal(tmp_path)
+    recorder = Recorder(60)
+    manual.try_complete_else_watch(recorder, ["k"])
+    journal.ended(recorder, Outcome.CANCELLED)
+
+    def fail(_):
+        raise MemoryError("none left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(journals._OutcomeBuffer, "write", fail)
+        with pytest.raises(JournalError, match=r"cannot write: MemoryError"):
+            journal.flush()
+    journal.flush()
+    assert len(rows(tmp_path)) == 1
+    journal.close()
+
+
+def test_a_directory_is_released_beside_a_forked_child(tmp_path):
+    """A flock is of the open file, which the child has, too."""
+    journal = ParquetJournal(tmp_path)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(writer)
+        os.read(reader, 1)
+        os._exit(0)
+    try:
+        journal.close()
+        ParquetJournal(tmp_path).close()
+    finally:
+        os.close(writer)
+        os.close(reader)
+        os.waitpid(child, 0)
