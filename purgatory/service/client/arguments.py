@@ -45,6 +45,11 @@ def check_name(name: object) -> None:
         checked_text(name, "name")
 
 
+def filter_text(text: str | None, what: str) -> str | None:
+    """Return a text, or None: no filter. Raises TypeError and ValueError."""
+    return None if text is None else checked_text(text, what)
+
+
 def checked_text(text: str, what: str) -> str:
     """Return a text as a plain `str`; lone surrogates are bad."""
     if type(text) is str and text.isascii():

@@ -98,6 +98,21 @@ def with_handle(
     return described_by(call, wait, RepeatHandle)
 
 
+def socket_options(
+    server_key: str | bytes | None = None,
+    public_key: str | bytes | None = None,
+    secret_key: str | bytes | None = None,
+    lost_after: float = LOST_AFTER_S,
+) -> SocketOptions:
+    """Check these options of a `Client`. Raises TypeError and ValueError."""
+    configure = None
+    if server_key is not None:
+        configure = curve_keys(server_key, public_key, secret_key)
+    elif public_key is not None or secret_key is not None:
+        raise ValueError("public_key and secret_key need server_key, too")
+    return SocketOptions(configure, seconds_within(lost_after, "lost_after", *_LOST_AFTER_S))
+
+
 class Client(LaterCalls):
     """A connection to a server, made and kept up in the background.
 
@@ -155,13 +170,8 @@ class Client(LaterCalls):
         # atomic operations of a dict.
         self._futures: dict[str, ServiceFuture] = {}
         self._session = Session(self.name, self._futures, on_outcome, tracer, platform)
-        configure = None
-        if server_key is not None:
-            configure = curve_keys(server_key, public_key, secret_key)
-        elif public_key is not None or secret_key is not None:
-            raise ValueError("public_key and secret_key need server_key, too")
+        options = socket_options(server_key, public_key, secret_key, lost_after)
         self._patience = Patience(self._futures, self.timeout, platform.monotonic)
-        options = SocketOptions(configure, seconds_within(lost_after, "lost_after", *_LOST_AFTER_S))
         try:
             io_thread = ClientIOThread(
                 addresses, self._session, options, self._patience, f"{self.name}-io", platform

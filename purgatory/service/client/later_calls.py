@@ -18,6 +18,7 @@ from purgatory.service.client.arguments import (
     checked_numbers,
     checked_text,
     error_texts,
+    filter_text,
     is_job,
     op_id_of,
 )
@@ -175,7 +176,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         completion = Completion(checked_text(key, "key"), packed_value(value))
         if limit is not None:
             completion.limit = checked_number(limit, "limit", 1)
-        if hold:
+        if hold != 0:
             completion.hold_ms = to_ms(hold, "hold")
         return self._call(Complete, completion)
 
@@ -250,7 +251,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         """
         page = checked_number(cursor, "cursor"), checked_number(limit, "limit", 1)
         wanted = {"kind": kind, "key": key, "client": client, "state": state}
-        texts = [text and checked_text(text, name) for name, text in wanted.items()]
+        texts = [filter_text(text, name) for name, text in wanted.items()]
         if checked_text(order, "order") not in OPERATION_ORDERS:
             raise ValueError(f"order is {order!r}; expected one of {', '.join(OPERATION_ORDERS)}")
         return self._call(ReadOperations, (*page, *texts, order, bool(with_jobs)))

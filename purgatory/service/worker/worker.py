@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from _purgatory_cpython import at_exit
 from _purgatory_cpython.threads import InterruptibleThread
 from purgatory.service.client.arguments import check_name, checked_seconds, checked_text
-from purgatory.service.client.client import DEFAULT_ADDRESS, Client
+from purgatory.service.client.client import DEFAULT_ADDRESS, Client, socket_options
 from purgatory.service.client.route.addresses import parse_addresses
+from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.worker.demand import WorkerSettings
 from purgatory.service.worker.handler_threads import HandlerThreads
 from purgatory.service.worker.handlers import (
@@ -78,7 +79,8 @@ class Worker:
         parse_addresses(address)  # only to raise early
         self.address = address
         self.metrics_port: int | None = checked_port(metrics_port)
-        self._metrics_addr = metrics_addr
+        self._metrics_addr = checked_text(metrics_addr, "metrics_addr")
+        checked_text(name, "name")
         check_name(name)
         self.name = name
         self._concurrency = check_concurrency(concurrency)
@@ -86,6 +88,7 @@ class Worker:
         if self._lease_ms < 100:
             raise ValueError(f"lease is {lease!r}; expected 0.1 seconds or more")
         self._retry = check_retry(max_attempts, retry_delay, max_retry_delay)
+        _check_client_options(**client_options)
         self._client_options = client_options
         self._handlers: dict[str, Handler] = {}
         self._tracer: OperationTracer | None = client_options.get("tracer")
@@ -106,7 +109,7 @@ class Worker:
     def serve_metrics_at(self, port: int, addr: str = "127.0.0.1") -> None:
         """Serve metrics from the next run on; see `metrics_port`. Raises TypeError, ValueError."""
         self.metrics_port = checked_port(port)
-        self._metrics_addr = addr
+        self._metrics_addr = checked_text(addr, "addr")
 
     @property
     def running(self) -> int:
@@ -288,3 +291,15 @@ class Worker:
 
     def __repr__(self) -> str:
         return f"<Worker {self.name!r} of {self.address}, {self.running} running>"
+
+
+def _check_client_options(
+    timeout: float = 30.0,
+    tracer: "OperationTracer | None" = None,
+    platform: Platform = REAL_PLATFORM,
+    **others: Any,
+) -> None:
+    """Raise the errors of `Client` now, and not in the worker's thread."""
+    del tracer, platform
+    checked_seconds(timeout, "timeout")
+    socket_options(**others)

@@ -13,6 +13,7 @@ from purgatory.service.client.arguments import (
     checked_text,
     checked_texts,
     duration_ms,
+    filter_text,
     moment_ms,
 )
 from purgatory.service.client.call_sender import CallSender
@@ -275,7 +276,7 @@ def check_filters(*, order: str = "due", **filters: str | None) -> JobFilter:
     """Return a filter of state, kind, tag and client. Raises TypeError and ValueError."""
     if checked_text(order, "order") not in ORDERS:
         raise ValueError(f"order is {order!r}; expected one of {', '.join(ORDERS)}")
-    texts = {name: text and checked_text(text, name) for name, text in filters.items()}
+    texts = {name: filter_text(text, name) for name, text in filters.items()}
     wanted = JobFilter(**texts)
     if wanted.state is not None and wanted.state not in JOB_STATES:
         raise ValueError(f"state is {wanted.state!r}; expected one of {', '.join(JOB_STATES)}")

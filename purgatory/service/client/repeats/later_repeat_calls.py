@@ -9,6 +9,7 @@ from purgatory.service.client.arguments import (
     checked_number,
     checked_text,
     duration_ms,
+    filter_text,
 )
 from purgatory.service.client.call_sender import CallSender, packed_value
 from purgatory.service.client.futures import ReplyFuture
@@ -103,9 +104,7 @@ class LaterRepeatCalls(CallSender):
 
         `client` and `name` select some. `cursor`: the `after` of the page before.
         """
-        texts = [
-            text and checked_text(text, what) for what, text in (("client", client), ("name", name))
-        ]
+        texts = [filter_text(client, "client"), filter_text(name, "name")]
         after = None
         if cursor is not None:
             after = tuple(checked_text(text, "cursor") for text in cursor)

@@ -385,3 +385,28 @@ def test_what_is_made_of_a_call_is_described(returns, annotation):
         ["self", "key"],
         annotation,
     )
+
+
+@pytest.mark.parametrize("value", [0, False, [], ()], ids=repr)
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [
+        ("list_page", "kind"),
+        ("list_page", "key"),
+        ("jobs_page", "tag"),
+        ("cancel_jobs", "kind"),
+        ("job_counts", "client"),
+        ("repeats_page", "name"),
+    ],
+)
+def test_filters_that_are_false_but_no_text(connect, method, name, value):
+    """The error names them; only None is no filter."""
+    with pytest.raises(TypeError, match=f"^{name} is "):
+        getattr(connect("tcp://127.0.0.1:9"), method)(**{name: value})
+
+
+@pytest.mark.parametrize("hold", [None, "", []], ids=repr)
+def test_a_hold_that_is_none(connect, hold):
+    """It is no 0."""
+    with pytest.raises(TypeError, match="hold is "):
+        connect("tcp://127.0.0.1:9").complete("k", hold=hold)

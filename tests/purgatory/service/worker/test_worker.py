@@ -422,3 +422,24 @@ def test_jobs_ahead_of_a_worker_that_hangs(worker, client, others):
         client.schedule(0, kind="async", payload="beside")
         assert done.get(timeout=HANG) == "beside"
     go_on.set()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"timeout": -1},
+        {"timeout": "x"},
+        {"lost_after": "x"},
+        {"bogus": 1},
+        {"public_key": "x" * 40},
+        {"server_key": "x" * 40},
+        {"name": None},
+        {"name": ""},
+        {"metrics_addr": 5},
+    ],
+    ids=repr,
+)
+def test_bad_options_are_refused_at_once(options):
+    """And not in the worker's thread, where nobody looks."""
+    with pytest.raises((TypeError, ValueError)):
+        Worker("tcp://127.0.0.1:9", **{"name": "jobs"} | options)
