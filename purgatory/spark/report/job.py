@@ -11,8 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
-
+from purgatory.console import OutputConsole
 from purgatory.spark.errors import SparkError, wrapping_spark_errors
 from purgatory.spark.report.jobs import job_tables
 from purgatory.spark.report.page.page_maker import make_page
@@ -32,6 +31,7 @@ from purgatory.trace.path_conflicts import file_to_replace, keep_mode
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from rich.console import Console
 
     from purgatory.spark.report.content import Report
 
@@ -152,7 +152,7 @@ def report_journal(
     unreadable table, `RejectedRows` if `strict` and a row breaks a rule, `SparkError` for any other
     failure.
     """
-    console = console or Console()
+    console = console or OutputConsole()
     earlier = None
     notes: list[str] = []
     if against is not None:
