@@ -94,6 +94,21 @@ def test_the_directory_of_several_servers_stands_for_all_of_their_journals(tmp_p
         assert row(done.stdout, "all")[1:4] == ["3", "3", "0"]
 
 
+@pytest.mark.parametrize("of_several", [False, True])
+def test_a_journal_without_events_is_replayed(tmp_path, of_several):
+    """Its server had none yet, and made the directory."""
+    journal = tmp_path / "a_7411" / "journal"
+    for table in ("operations", "events", "extensions"):
+        (journal / table).mkdir(parents=True)
+    with write_operations(journal / "operations" / "part.csv") as writer:
+        writer.write(Operation("o", "", 0, 5, ("k",)))
+    tables = [tmp_path if of_several else journal / name for name in ("operations", "events")]
+    extensions = tmp_path if of_several else journal / "extensions"
+    done = run(*tables, "--extensions", extensions)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert row(done.stdout, "all")[1:4] == ["1", "0", "1"]
+
+
 def test_real_time_gives_the_same_table(trace):
     """The outcomes are the same at any speed."""
     assert row(run(*trace, "--speed", 1e5).stdout, "all") == row(run(*trace).stdout, "all")
