@@ -101,11 +101,11 @@ def _union(tables: list[DataFrame]) -> DataFrame:
 
 
 def _read_one(spark: SparkSession, path: str) -> JournalTables:
-    paths = {name: _table_path(spark, path, name) for name in ("outcomes", "operations", "jobs")}
-    is_server = paths["jobs"] is not None or _is_of_server(spark, path)
+    found = {name: _table_path(spark, path, name) for name in ("outcomes", "operations", "jobs")}
+    is_server = found["jobs"] is not None or _is_of_server(spark, path)
     paths = {
         name: where
-        for name, where in paths.items()
+        for name, where in found.items()
         if where is not None and (name == "outcomes" or not _is_empty(spark, where))
     }
     if len(paths) == 1 and "operations" in paths:
@@ -183,6 +183,8 @@ def _outcome_rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
     (is_key,) = text_rules("by_key", columns)
     completed_by = (outcome == COMPLETED) & is_key.holds
     times = ("at_ms", "submitted_ms", "deadline_ms", "waited_ms", "lateness_ms")
+    late = columns["lateness_ms"].value
+    timeout = F.try_subtract(columns["deadline_ms"].value, columns["submitted_ms"].value)
     waited, deadline = columns["waited_ms"].value, columns["deadline_ms"].value
     return [
         *text_rules("op_id", columns),
@@ -192,11 +194,13 @@ def _outcome_rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
         *(rule for name in times for rule in integer_rules(name, columns)),
         *(_near_1970(name, columns) for name in ("at_ms", "submitted_ms")),
         Rule("waited_ms", waited.between(0, 2 * FARTHEST_MS), "a wait"),
+        Rule("lateness_ms", late.between(0, 2 * FARTHEST_MS), "a duration"),
         Rule(
             "deadline_ms",
             deadline >= columns["submitted_ms"].value,
             "a time not before submitted_ms",
         ),
+        Rule("deadline_ms", timeout.isNotNull(), "a timeout within 64 bits"),
     ]
 
 

@@ -151,6 +151,9 @@ BAD = {
     "o1,a,expired,9,,0,9,-1,0": "column waited_ms: '-1'",
     "o1,a,expired,9,,10,9,0,0": "column deadline_ms: '9', expected a time not before submitted_ms",
     "o1,a,expired,9,,0,9,9,": "column lateness_ms: nothing",
+    "o1,a,expired,9,,0,9,9,-7": "column lateness_ms: '-7', expected a duration",
+    f"o1,a,expired,9,,0,9,9,{2**63 - 1}": "expected a duration",
+    f"o1,a,completed,0,k,{-FARTHEST_MS},{2**63 - 1},0,0": "expected a timeout within 64 bits",
 }
 
 
@@ -165,5 +168,5 @@ def test_bad_rows(spark, tmp_path):
     found = count_rejected(journal.rejected)
     assert (found.rows, len(found.reasons)) == (len(BAD), 5)
     assert found.reasons[0] == f"{tmp_path}/outcomes.csv: {reasons[0]}"
-    with pytest.raises(RejectedRows, match=r"8 rows rejected; .*outcomes\.csv: column op_id"):
+    with pytest.raises(RejectedRows, match=r"11 rows rejected; .*outcomes\.csv: column op_id"):
         count_rejected(journal.rejected, strict=True)
