@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 ROWS_PER_UPDATE = 2000
+# Least characters of a kind in the table, and more than any table has.
+_KIND_WIDTH = 10
+_ANY_WIDTH = 100_000
 
 _DESCRIPTION = """\
 Send a trace through a purgatory and print, for each kind of operation, how many completed and
@@ -99,10 +102,8 @@ def run(arguments: argparse.Namespace) -> int:
     scraped = _Scraped()
     registry.register(scraped)
     with contextlib.ExitStack() as stack:
-        write = None
-        if arguments.outcomes is not None:
-            out = stack.enter_context(write_outcomes(arguments.outcomes))
-            write = partial(out.write_columns, checked=True)
+        out = None if arguments.outcomes is None else write_outcomes(arguments.outcomes)
+        write = None if out is None else partial(out.write_columns, checked=True)
         replay = stack.enter_context(
             Replay(speed=arguments.speed, on_outcomes=write, registry=registry)
         )
@@ -113,7 +114,9 @@ def run(arguments: argparse.Namespace) -> int:
         # What is loaded by now stays: the cycle collector would spend an eighth of the time on it.
         gc.freeze()
         stack.callback(gc.unfreeze)
-        skipped = _replay(replay, arguments, console)
+        with out or contextlib.nullcontext():
+            skipped = _replay(replay, arguments, console)
+        # The outcomes are in their file by now: a print may fail, as the reader of a pipe may go.
         _print_result(replay, skipped, console)
         if arguments.metrics_port is not None and not replay.stopped:
             scraped.wait(arguments.hold, lambda: replay.stopped)
@@ -173,10 +176,10 @@ class _Scraped(Collector):
 
 def _console() -> "Console":
     try:
-        from rich.console import Console  # noqa: PLC0415  # an extra, and slow to import
+        from purgatory.console import OutputConsole  # noqa: PLC0415  # rich is slow to import
     except ImportError as error:
         raise TraceError("replay needs rich: pip install 'timer-purgatory[trace]'") from error
-    return Console()
+    return OutputConsole()
 
 
 @contextlib.contextmanager
@@ -184,7 +187,8 @@ def _progress(replay: Replay, console: "Console") -> Iterator[Callable[[int], No
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
+    silent = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=silent) as bar:
         task = bar.add_task("reading")
         next_update = 0
 
@@ -199,7 +203,9 @@ def _progress(replay: Replay, console: "Console") -> Iterator[Callable[[int], No
 
 def _print_result(replay: Replay, skipped: list[tuple[str, int]], console: "Console") -> None:
     total = replay.total()
-    console.print(_table(replay, total))
+    table = _table(replay, total)
+    console.width = max(console.width, _least_width(table, replay, console))
+    console.print(table)
     for path, count in skipped:
         console.print(
             f"skipped {counted(count, 'bad row')} of {printable(path)}",
@@ -221,14 +227,14 @@ def _table(replay: Replay, total: ReplaySummary) -> "RichTable":
     from rich.text import Text  # noqa: PLC0415
 
     table = Table()
-    table.add_column("kind")
+    table.add_column("kind", overflow="fold")
     heads = ["operations", "completed", "expired", "share", "median wait", "p99 wait"]
     if replay.stopped:
         heads.insert(3, "waiting")
     if total.failed:
         heads.insert(2, "failed")
     for head in heads:
-        table.add_column(head, justify="right")
+        table.add_column(head, justify="right", no_wrap=True)
     cells = partial(_cells, waiting=replay.stopped, failed=total.failed > 0)
     by_size = sorted(replay.kinds.items(), key=lambda item: (-item[1].operations, item[0]))
     for name, kind in by_size:
@@ -236,6 +242,15 @@ def _table(replay: Replay, total: ReplaySummary) -> "RichTable":
     table.add_section()
     table.add_row("all", *cells(total))
     return table
+
+
+def _least_width(table: "RichTable", replay: Replay, console: "Console") -> int:
+    """Return the width that shows all figures; kinds fold below `_KIND_WIDTH` characters."""
+    from rich.cells import cell_len  # noqa: PLC0415
+
+    wide = console.options.update(width=_ANY_WIDTH)
+    longest = max((cell_len(printable(name)) for name in replay.kinds), default=0)
+    return console.measure(table, options=wide).maximum - max(0, longest - _KIND_WIDTH)
 
 
 def _cells(kind: ReplaySummary, *, waiting: bool, failed: bool) -> list[str]:

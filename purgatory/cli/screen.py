@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from rich.box import SIMPLE
 from rich.columns import Columns
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.constrain import Constrain
 from rich.live import Live
 from rich.panel import Panel
@@ -18,6 +18,7 @@ from rich.text import Text
 from purgatory.cli.output import SPANS
 from purgatory.cli.top_tables import HEAD as JOB_HEAD
 from purgatory.cli.top_tables import HELP, KINDS, SORT, SORTS, STATES, TABLES, sorted_kinds
+from purgatory.console import OutputConsole
 from purgatory.printable import counted, printable
 from purgatory.service.troubles import cluster_troubles, job_troubles, readiness_trouble, why_stuck
 
@@ -80,15 +81,15 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, folds: bo
     _console(_CELL_WIDTH * len(head)).print(table)
 
 
-def _console(least: int) -> Console:
+def _console(least: int) -> OutputConsole:
     """Return a console at least as wide; a narrower terminal wraps lines."""
-    console = Console()
-    return console if console.width >= least else Console(width=least)
+    console = OutputConsole()
+    return console if console.width >= least else OutputConsole(width=least)
 
 
 def live(screen: RenderableType) -> Live:
     """Return a context that shows a screen; `refresh` redraws it."""
-    console = Console()
+    console = OutputConsole()
     return Live(screen, console=console, screen=console.is_terminal, auto_refresh=False)
 
 

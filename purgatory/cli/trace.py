@@ -67,10 +67,10 @@ def _flights(arguments: argparse.Namespace) -> int:
 def _status(text: str) -> AbstractContextManager[object]:
     """Show on a terminal a task of some seconds, if rich is installed."""
     try:
-        from rich.console import Console  # noqa: PLC0415  # an extra, and slow to import
+        from purgatory.console import OutputConsole  # noqa: PLC0415  # rich is slow to import
     except ImportError:
         return nullcontext()
-    return Console(stderr=True).status(text)
+    return OutputConsole(stderr=True).status(text)
 
 
 def _check(arguments: argparse.Namespace) -> int:

@@ -259,6 +259,11 @@ def _drained(portions: list[_Portion[RowT]]) -> Iterator[_Portion[RowT]]:
         yield portions.pop()
 
 
+def is_journal_file(name: str) -> bool:
+    """Say whether a name is that of a file of a journal."""
+    return _NAME.fullmatch(name) is not None
+
+
 def journal_files_up_to(directory: Path, source: str, last: int) -> Iterator[Path]:
     """Yield the files of a table, except files of `source` with rows beyond `last`."""
     for path in sorted(directory.glob(f"{_DATE}*/*.parquet")):

@@ -37,7 +37,7 @@ class RejectedRows(SparkError):
 
 
 class OutputExists(SparkError):
-    """The directory for the output holds files."""
+    """The directory for the output is not empty, or is a file."""
 
 
 class CheckpointMismatch(SparkError):

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from rich.console import Console
+from purgatory.console import OutputConsole
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 class Progress:
@@ -26,7 +29,7 @@ class Progress:
         clock: Callable[[], float] | None = None,
     ) -> None:
         self._first = first
-        self._console = console or Console(stderr=True, highlight=False)
+        self._console = console or OutputConsole(stderr=True, highlight=False)
         self._clock = clock
         self._stack = ExitStack()
 

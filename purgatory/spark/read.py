@@ -13,13 +13,24 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from functools import reduce
 from operator import and_, eq, ge, gt, le, lt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+import pyarrow.compute
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -37,10 +48,12 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from purgatory.journal.files import is_journal_file
 from purgatory.spark.errors import TableError
 from purgatory.spark.tables.schema import schema_of
 from purgatory.trace import Reader, TraceError
 from purgatory.trace.formats import files_of
+from purgatory.trace.parquet_format import unix_ms
 from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES, Table
 from purgatory.trace.validation import INT64_MAX, INT64_MIN
 
@@ -127,17 +140,26 @@ class JournalReader(DataSourceReader):
         """Read a file: Arrow batches of Parquet, rows of text files.
 
         Skips row groups of Parquet without rows for the filters. A column that the file lacks is
-        null.
+        null. A time that the file has as a timestamp is rounded down to a millisecond.
         """
         file = partition.value
         if file is None:
             return iter(())
         if file.suffix != ".parquet":
             return self._read_text(file)
-        dataset = ds.dataset(str(file), schema=to_arrow_schema(self._schema), format="parquet")
-        condition = arrow_condition(self._filters)
-        batches = dataset.to_batches(columns=self._schema.names, filter=condition)
-        return (batch for batch in batches if batch.num_rows)
+        return self._read_parquet(file)
+
+    def _read_parquet(self, file: Path) -> Iterator[pa.RecordBatch]:
+        schema = to_arrow_schema(self._schema)
+        stamps = _timestamps_in(file, _TABLES[self._table], schema)
+        for field in stamps:
+            schema = schema.set(schema.get_field_index(field.name), field)
+        dataset = ds.dataset(str(file), schema=schema, format="parquet")
+        names = {field.name for field in stamps}
+        # A filter compares integers. Spark evaluates all filters again.
+        filters = [each for each in self._filters if _column_of(each) not in names]
+        batches = dataset.to_batches(columns=schema.names, filter=arrow_condition(filters))
+        return (_with_unix_ms(batch, names) for batch in batches if batch.num_rows)
 
     def _read_text(self, file: Any) -> Iterator[tuple[Any, ...]]:
         names = self._schema.names
@@ -150,6 +172,22 @@ class JournalReader(DataSourceReader):
                     yield tuple(values[name] for name in names)
         except TraceError as error:
             raise TableError(str(error)) from error
+
+
+def _timestamps_in(file: Path, table: Table[Any], wanted: pa.Schema) -> list[pa.Field]:
+    """Return the fields of a file that hold a wanted time of the table as timestamps."""
+    times = {column.name for column in table.columns if column.is_time}
+    fields = [field for field in pq.read_schema(file) if field.name in times & {*wanted.names}]
+    return [field for field in fields if pa.types.is_timestamp(field.type)]
+
+
+def _with_unix_ms(batch: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:
+    """Return a batch with Unix milliseconds for timestamps."""
+    columns = (
+        unix_ms(pa, array) if name in names else array
+        for name, array in zip(batch.schema.names, batch.columns, strict=True)
+    )
+    return pa.RecordBatch.from_arrays([*columns], names=batch.schema.names)
 
 
 _SCHEME: Final = re.compile(r"(\w[\w+.-]+):/+")
@@ -196,11 +234,18 @@ def _table_path(path: Path, table: str) -> Path:
 
 
 def may_contain(file: Path, first: int, last: int) -> bool:
-    """Say whether a file can have rows of these times, by its directory's date."""
+    """Say whether a file can have rows of these times, by its directory's date.
+
+    Only a journal's directories are surely of the date of the table's times.
+    """
     date = _DATE.fullmatch(file.parent.name)
-    if date is None:
+    if date is None or not is_journal_file(file.name):
         return True
-    day_ms = (dt.date.fromisoformat(date[1]).toordinal() - _FIRST_DAY) * _DAY_MS
+    try:
+        day = dt.date.fromisoformat(date[1])
+    except ValueError:  # not a day of the calendar, so not from a journal
+        return True
+    day_ms = (day.toordinal() - _FIRST_DAY) * _DAY_MS
     return first < day_ms + _DAY_MS and day_ms <= last
 
 
@@ -208,6 +253,12 @@ def arrow_condition(filters: Iterable[Filter]) -> ds.Expression | None:
     """Return a condition that rows meeting all filters meet; None without any."""
     conditions = [found for each in filters if (found := _condition(each)) is not None]
     return reduce(and_, conditions) if conditions else None
+
+
+def _column_of(each: Filter) -> str | None:
+    """Return the column of a filter that `_condition` knows."""
+    found = each.child if isinstance(each, Not) else each
+    return getattr(found, "attribute", (None,))[0]
 
 
 def _condition(each: Filter) -> ds.Expression | None:

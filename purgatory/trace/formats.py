@@ -5,12 +5,14 @@ A reader or a writer belongs to the thread that opened it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from purgatory.trace.errors import TraceError
 from purgatory.trace.parquet_format import ParquetRowReader, ParquetRowWriter
+from purgatory.trace.tables import table_named
 from purgatory.trace.text_formats import (
     READ_ERRORS,
     CsvRowReader,
@@ -68,12 +70,16 @@ def open_rows(path: Path) -> RowReader:
         raise TraceError(f"{path}: {reason(error)}") from error
 
 
-def files_of(path: Path) -> list[Path]:
+def files_of(path: str | os.PathLike[str]) -> list[Path]:
     """Return the file, or the files of a directory that have a known suffix, sorted by name.
 
     Skips hidden files and names that begin with an underscore. Takes files in
-    directories named as partitions, `date=2026-11-21`.
+    directories named as partitions, `date=2026-11-21`. An empty directory that bears the name of a
+    table has no files; any other directory without one is a `TraceError`.
     """
+    if not os.fspath(path):
+        raise TraceError("the path of a table is empty; expected a file or a directory")
+    path = Path(path)
     try:
         if not path.is_dir():
             path.stat()
@@ -81,9 +87,30 @@ def files_of(path: Path) -> list[Path]:
         files = sorted(_parts(path))
     except (OSError, ValueError) as error:
         raise TraceError(f"{path}: {reason(error)}") from error
-    if not files:
+    if not files and not is_empty_table(path):
         raise TraceError(f"{path}: a directory without files of a trace in it")
     return files
+
+
+def is_empty_table(path: Path) -> bool:
+    """Tell whether a path is an empty directory with the name of a table.
+
+    A server makes the directories of all tables when it makes its journal. Hidden names are files
+    that are not finished.
+    """
+    named = table_named(Path(os.path.abspath(path)).name)  # noqa: PTH100 - the name, not the link's
+    return named is not None and path.is_dir() and not any(_visible(path))
+
+
+def _visible(directory: Path) -> Iterator[Path]:
+    """Yield what a directory and its partitions hold, but no partitions."""
+    for path in directory.iterdir():
+        if path.name.startswith((".", "_")):
+            continue
+        if "=" in path.name and path.is_dir():
+            yield from _visible(path)
+        else:
+            yield path
 
 
 def reason(error: Exception) -> str:
@@ -104,10 +131,4 @@ def _find(path: Path) -> Format | None:
 
 
 def _parts(directory: Path) -> Iterator[Path]:
-    for path in directory.iterdir():
-        if path.name.startswith((".", "_")):
-            continue
-        if "=" in path.name and path.is_dir():
-            yield from _parts(path)
-        elif _find(path) is not None and path.is_file():
-            yield path
+    return (path for path in _visible(directory) if _find(path) is not None and path.is_file())

@@ -122,7 +122,7 @@ class ParquetRowReader(RowReader):
             if column.name in self._names:
                 array = portion.column(column.name)
                 if column.is_time and self._pa.types.is_timestamp(array.type):
-                    array = _unix_ms(self._pa, array)
+                    array = unix_ms(self._pa, array)
                 arrays[column.name] = _plain(self._pa, array, column.type)
         return arrays
 
@@ -280,7 +280,7 @@ def _listed(pa: Any, array: Any, scalars: Callable[[Any], list[Any]]) -> list[An
     return lists
 
 
-def _unix_ms(pa: Any, array: Any) -> Any:
+def unix_ms(pa: Any, array: Any) -> Any:
     """Return timestamps as Unix milliseconds, rounded down; without a time zone they are UTC."""
     unit = array.type.unit
     counts = array.cast(pa.int64())

@@ -6,6 +6,7 @@ input. Any thread.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import re
@@ -44,6 +45,27 @@ def check_outputs(outputs: Mapping[str, object], inputs: Iterable[object]) -> No
     for argument, path in outputs.items():
         if path is not None:
             _check_output(f"{argument} {path}", _local(str(path)), found)
+
+
+def file_to_replace(path: str | Path, name: str) -> Path:
+    """Return the file that a rename may replace: the path without links.
+
+    `name` begins the message of `PathConflict`, raised for an empty path, for anything but a
+    regular file (a rename would put a file in the place of a device), and for a read-only file.
+    """
+    if not str(path):
+        raise PathConflict(f"{name}: the path is empty; expected the name of a file")
+    target = Path(os.path.realpath(path))  # a link stays a link
+    if target.exists() and not target.is_file():
+        raise PathConflict(f"{name}: not a regular file")
+    check_writable(target, name)
+    return target
+
+
+def keep_mode(target: Path, draft: Path) -> None:
+    """Give a draft the mode of the file that the draft will replace, if there is one."""
+    with contextlib.suppress(FileNotFoundError):
+        draft.chmod(stat.S_IMODE(target.stat().st_mode))
 
 
 def check_writable(path: str | Path, name: str) -> None:

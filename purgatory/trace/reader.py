@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias
 
 from purgatory.trace.errors import SHOWN, BadRow, BadRows, BadValue, OutOfOrder, TraceError
 from purgatory.trace.formats import files_of, open_rows, reason
+from purgatory.trace.row_files import NoRows
 from purgatory.trace.tables import (
     EVENTS,
     EXTENSIONS,
@@ -24,6 +25,7 @@ from purgatory.trace.tables import (
     columns_of,
     first_going_back,
     recognise,
+    table_named,
 )
 from purgatory.trace.validation import INT64_MIN
 
@@ -49,9 +51,9 @@ class Reader(Generic[RowT]):
         self.path: str = os.fspath(path)
         self.table = table
         self._on_bad = on_bad
-        self._files = files_of(Path(path))
-        self._file = self._files[0]
-        self._row_reader = _open_bound(self._file, table)
+        self._files = files_of(path)
+        self._file = next(iter(self._files), Path(path))
+        self._row_reader = _open_bound(self._file, table) if self._files else _no_rows(path, table)
         self._rows = self._read()
 
     def __iter__(self) -> Iterator[RowT]:
@@ -207,13 +209,30 @@ def read_outcomes(path: StrPath, *, on_bad: OnBad | None = None) -> Reader[Outco
 
 
 def table_of(path: StrPath) -> Table[Any]:
-    """Return the table of a file, or of the first file of a directory, by its columns."""
-    file = files_of(Path(path))[0]
-    row_reader = open_rows(file)
+    """Return the table of a file, or of the first file of a directory, by its columns.
+
+    By its name, if there are no columns: JSON lines without a row, or an empty directory.
+    """
+    files = files_of(path)
+    file = files[0] if files else Path(path)
+    row_reader = open_rows(file) if files else NoRows()
     try:
-        return recognise(str(file), row_reader.columns())
+        columns = row_reader.columns()
     finally:
         row_reader.close()
+    return (None if columns else _table_by_name(file)) or recognise(str(file), columns)
+
+
+def _table_by_name(path: StrPath) -> Table[Any] | None:
+    return table_named(Path(os.path.abspath(path)).name)  # noqa: PTH100 - not the name of a link
+
+
+def _no_rows(path: StrPath, table: Table[Any]) -> NoRows:
+    """Return the reader of an empty directory, if it is the directory of the table."""
+    found = _table_by_name(path)
+    if found is None or found.name != table.name:
+        raise TraceError(f"{path}: an empty directory; expected a table of {table.name}")
+    return NoRows()
 
 
 def _open_bound(file: Path, table: Table[Any]) -> RowReader:

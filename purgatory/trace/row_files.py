@@ -72,6 +72,26 @@ class RowReader:
         raise NotImplementedError
 
 
+class NoRows(RowReader):
+    """The rows of an empty directory: none."""
+
+    errors = ()
+
+    def columns(self) -> Sequence[str]:
+        """Return no columns."""
+        return ()
+
+    def bind(self, table: Table[Any]) -> None:
+        """Take any table."""
+
+    def records(self) -> Iterator[Any]:
+        """Yield nothing."""
+        return iter(())
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
 class RowWriter:
     """Writes rows into a file that the caller opens and closes."""
 

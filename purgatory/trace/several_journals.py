@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
 
 def journals_below(path: StrPath, table: str) -> list[Path]:
-    """Return a table's directories in `path`/*/journal that have files."""
-    found = sorted(Path(path).glob(f"*/journal/{table}"))
-    return [one for one in found if one.is_dir() and any(one.iterdir())]
+    """Return a table's directories in `path`/*/journal; some may be empty."""
+    return [one for one in sorted(Path(path).glob(f"*/journal/{table}")) if one.is_dir()]
 
 
 def union(readers: Sequence[Reader[RowT]], *, sort: bool = False) -> Iterator[RowT]:

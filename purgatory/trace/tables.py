@@ -315,6 +315,12 @@ JOBS: Final = _table("jobs", JobRow, "ended_ms")
 TABLES: Final[tuple[Table[Any], ...]] = (OPERATIONS, EVENTS, OUTCOMES, EXTENSIONS)
 
 
+def table_named(name: str) -> Table[Any] | None:
+    """Return the table of a journal whose file or directory has this name, also with a suffix."""
+    stem = name.partition(".")[0]
+    return next((table for table in (*TABLES, JOBS) if table.name == stem), None)
+
+
 def recognise(path: str, names: Collection[str]) -> Table[Any]:
     """Return the table of a file with these columns, or raise TraceError."""
     for table in TABLES:

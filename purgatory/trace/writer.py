@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Generic
 
 from purgatory.trace.errors import BadRow, BadRows, BadValue, TraceError
 from purgatory.trace.formats import format_of, reason
-from purgatory.trace.path_conflicts import check_writable
+from purgatory.trace.path_conflicts import file_to_replace, keep_mode
 from purgatory.trace.reader import Reader
 from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES, RowT, Table
 
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 class Writer(Generic[RowT]):
     """Writes a file in a `with` block; the file appears, or is replaced, at the end of the block.
 
-    Until then the rows are in a hidden file beside it, removed after an exception. `count` is the
-    number of rows written. A rare column is in the file only if a row needs it; the first such row
-    makes the writer copy the rows before it.
+    Until then the rows are in a hidden file beside it, removed after an exception. A link stays a
+    link, and a replaced file keeps its mode. After a failed write, later writes and the end of the
+    block raise `TraceError`, so no torn file appears. `count` is the number of rows written.
+    A rare column is in the file only if a row needs it; the first such row makes the writer copy
+    the rows before it.
     """
 
     def __init__(self, path: StrPath, table: Table[RowT]) -> None:
@@ -43,10 +45,11 @@ class Writer(Generic[RowT]):
         self._file: IO[bytes] | None = None
         self._row_writer: RowWriter | None = None
         self._width = 0  # the number of columns in the file
+        self._broken = False  # a write failed: the hidden file may end in a torn row
 
     def __enter__(self) -> Writer[RowT]:
         try:
-            self._check_target()
+            file_to_replace(self._target, self.path)
             self._open(self.table.without_rare_columns())
         except OSError as error:
             self._discard()
@@ -58,8 +61,7 @@ class Writer(Generic[RowT]):
 
     def write(self, row: RowT) -> None:
         """Write a row; `BadRows`, and nothing is written, if a value is not allowed."""
-        if self._row_writer is None:
-            raise TraceError(f"{self.path}: written to outside of its with block")
+        self._check_usable()
         try:
             self._write(self.table.make(*row))
         except BadValue as error:
@@ -75,6 +77,7 @@ class Writer(Generic[RowT]):
         After `BadRows` the rows before the bad row are written. `checked`: the rows are known to be
         good, and are not checked again.
         """
+        self._check_usable()
         if not self._try_write_columns(columns, checked):
             for row in zip(*columns, strict=True):
                 self.write(row)  # type: ignore[arg-type]
@@ -88,14 +91,18 @@ class Writer(Generic[RowT]):
             return False
         try:
             written = self._row_writer.write_columns(good[: self._width])
-        except OSError as error:
-            raise self._failure(error) from error
+        except BaseException as error:
+            self._broken = True
+            if isinstance(error, OSError):
+                raise self._failure(error) from error
+            raise
         self.count += len(columns[0]) if written else 0
         return written
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
+                self._check_unbroken()
                 self._publish()
         except OSError as failure:
             raise self._failure(failure) from failure
@@ -104,14 +111,30 @@ class Writer(Generic[RowT]):
 
     def _open(self, table: Table[RowT]) -> None:
         self._file = self._hidden.open("xb")
+        keep_mode(self._target, self._hidden)
         self._row_writer = self._format.writer(self._file, Path(self.path), table)
         self._width = len(table.columns)
 
     def _write(self, row: RowT) -> None:
         assert self._row_writer is not None
-        if any(row[self._width :]):
-            self._add_rare_columns()
-        self._row_writer.write(row[: self._width])
+        try:
+            if any(row[self._width :]):
+                self._add_rare_columns()
+            self._row_writer.write(row[: self._width])
+        except BadValue:  # nothing is written
+            raise
+        except BaseException:
+            self._broken = True
+            raise
+
+    def _check_usable(self) -> None:
+        self._check_unbroken()
+        if self._row_writer is None:
+            raise TraceError(f"{self.path}: written to outside of its with block")
+
+    def _check_unbroken(self) -> None:
+        if self._broken:
+            raise TraceError(f"{self.path}: not written, because an earlier write failed")
 
     def _add_rare_columns(self) -> None:
         assert self._row_writer is not None
@@ -123,12 +146,6 @@ class Writer(Generic[RowT]):
             self._open(self.table)
             for row in rows:
                 self._row_writer.write(row)
-
-    def _check_target(self) -> None:
-        # `replace` would put a file in the place of a directory or a device.
-        if self._target.exists() and not self._target.is_file():
-            raise TraceError(f"{self.path}: not a regular file")
-        check_writable(self._target, self.path)
 
     def _publish(self) -> None:
         if self._row_writer is None or self._file is None:

@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from purgatory.spark.batch.resolve import resolve
 from purgatory.spark.errors import OutputExists, RejectedRows, wrapping_spark_errors
-from purgatory.spark.filesystem import LITERAL_PATHS
+from purgatory.spark.filesystem import LITERAL_PATHS, file_system_for
 from purgatory.spark.tables.reader import read_table
 from purgatory.spark.tables.row_checks import (
     EVENTS_TABLE,
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
 
 REJECTED_DIRECTORY: Final = "_rejected"  # beside the outcomes; readers skip such names
 
+# Spark's drafts, left over from a job that was killed. The next job removes them.
+_DRAFTS: Final = "_temporary"
 _BAD_ROWS: Final = "bad_rows"
 
 _MAX_SHOWN_ROWS: Final = 5  # in an error message
@@ -63,8 +64,8 @@ def resolve_files(
 
     Writes outcomes to the directory `out` as Parquet, and rejected rows, if any, to
     `out`/_rejected; with `strict`, raises `RejectedRows` instead, and writes nothing. Raises
-    `OutputExists` if `out` holds files, `TableError` for a table that cannot be read, `SparkError`
-    for a later failure.
+    `OutputExists` if `out` is not a new or empty directory, `TableError` for a table that cannot be
+    read, `SparkError` for a later failure.
     """
     check_output_is_empty(spark, out)
     tables = [
@@ -108,16 +109,21 @@ def _resolve_good_rows(
 
 
 def check_output_is_empty(spark: SparkSession, out: str) -> None:
-    """Raise `OutputExists` if there are files below a path."""
-    files = spark.read.format("binaryFile").options(**LITERAL_PATHS)
-    try:
-        found = files.load(out).inputFiles()
-    except AnalysisException as error:
-        if error.getCondition() != "PATH_NOT_FOUND":
-            raise
+    """Raise `OutputExists` if there is anything at a path but an empty directory.
+
+    Hidden names count: a stream's output and a left-over `_rejected` have some that Spark passes
+    over, and would then hold rows of two runs.
+    """
+    file_system, place = file_system_for(spark, out)
+    if not file_system.exists(place):
         return
-    if found:
-        raise OutputExists(f"{out}: holds {len(found)} files; expected a new or empty directory")
+    if file_system.size(place) is not None:
+        raise OutputExists(f"{out}: is a file; expected a new or empty directory")
+    names = [name for name in file_system.names(place) if name != _DRAFTS]
+    if names:
+        shown = ", ".join(names[:_MAX_SHOWN_ROWS])
+        more = ", ..." if len(names) > _MAX_SHOWN_ROWS else ""
+        raise OutputExists(f"{out}: holds {shown}{more}; expected a new or empty directory")
 
 
 def _raise_if_rejected(rejected: DataFrame) -> None:

@@ -11,8 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
-
+from purgatory.console import OutputConsole
 from purgatory.spark.errors import SparkError, wrapping_spark_errors
 from purgatory.spark.report.jobs import job_tables
 from purgatory.spark.report.page.page_maker import make_page
@@ -27,9 +26,12 @@ from purgatory.spark.tables.journal_tables import (
     count_rejected,
     read_journal,
 )
+from purgatory.trace.errors import TraceError
+from purgatory.trace.path_conflicts import file_to_replace, keep_mode
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from rich.console import Console
 
     from purgatory.spark.report.content import Report
 
@@ -48,45 +50,60 @@ def make_report_options(
 class OutputFile:
     """A file, replaced atomically; `SparkError` if not writable.
 
-    Make it before the work: an unwritable file is reported at once.
+    Make it before the work: an unwritable file is reported at once. A link stays a link, and the
+    file keeps its mode.
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._path = Path(path)
-        self._draft = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
-        if self._path.is_dir():
+        self._name = str(path)
+        if self._name and Path(path).is_dir():
             raise SparkError(f"{path}: is a directory; expected the name of a file")
+        self._target = _file_to_replace(self._name)
+        self._draft = self._target.with_name(f".{self._target.name}.{os.getpid()}.tmp")
         self._write("")
         self._draft.unlink()
 
     def __str__(self) -> str:
-        return str(self._path)
+        return self._name
 
     def write(self, text: str) -> None:
         """Replace the file's text."""
         try:
+            _file_to_replace(self._name)  # the work may have taken hours
             self._write(text)
-            self._draft.replace(self._path)
+            self._draft.replace(self._target)
         finally:
             self._draft.unlink(missing_ok=True)
 
     def _write(self, text: str) -> None:
         try:
+            self._draft.touch()
+            keep_mode(self._target, self._draft)
             self._draft.write_text(text, encoding="utf-8")
         except OSError as error:
-            raise SparkError(f"{self._path}: cannot be written: {error.strerror}") from error
+            raise SparkError(f"{self._name}: cannot be written: {error.strerror}") from error
+
+
+def _file_to_replace(name: str) -> Path:
+    try:
+        return file_to_replace(name, name or "the page")
+    except TraceError as error:
+        raise SparkError(str(error)) from error
 
 
 class DataDirectory:
     """A directory of CSV files, made if needed; `SparkError` if not writable."""
 
     def __init__(self, path: str) -> None:
+        if not path:
+            raise SparkError("the directory of the data is empty; expected the name of a directory")
         self._path = Path(path)
         try:
             self._path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SparkError(f"{path}: cannot be made: {error.strerror}") from error
-        OutputFile(self._path / "kinds.csv")
+        for name in ("kinds.csv", *map(str, self._path.glob("*.csv"))):
+            OutputFile(self._path / name)
 
     def __str__(self) -> str:
         return str(self._path)
@@ -135,7 +152,7 @@ def report_journal(
     unreadable table, `RejectedRows` if `strict` and a row breaks a rule, `SparkError` for any other
     failure.
     """
-    console = console or Console()
+    console = console or OutputConsole()
     earlier = None
     notes: list[str] = []
     if against is not None:

@@ -42,6 +42,7 @@ from purgatory.spark.stream import processor
 from purgatory.spark.stream.checkpoint import Checkpoint
 from purgatory.spark.stream.entry import CheckpointEntry
 from purgatory.spark.stream.event_time import IdleClock
+from purgatory.spark.stream.file_types import check_types, files_of_batch
 from purgatory.spark.stream.output import LATE, OUTCOMES, REJECTED
 from purgatory.spark.stream.packing import CLOSE, PACKED, SHARD, Packer
 from purgatory.spark.stream.processor import OUTPUT, ShardProcessor
@@ -222,6 +223,7 @@ class Stream:
 
     def _publish(self, rows: DataFrame, number: int) -> None:
         """Write and commit a micro-batch. Computing `rows` advances the state."""
+        self._check_files()
         facts = [json.loads(row[0]) for row in _of(rows, processor.FACTS).select("row").collect()]
         if number <= self.entry.batch:
             return  # published, but the process ended before Spark had noted it
@@ -240,6 +242,11 @@ class Stream:
         self._checkpoint.commit(entry)
         if self._on_commit is not None:
             self._on_commit(entry)
+
+    def _check_files(self) -> None:
+        (query,) = (one for one in self._spark.streams.active if one.name == self.name)
+        for files, columns in files_of_batch(query):
+            check_types(self._spark, files, columns)
 
     def _raise_if_rejected(self, rows: DataFrame, written: Mapping[str, int]) -> None:
         if self._strict and written.get("rejected"):

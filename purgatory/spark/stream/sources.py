@@ -18,6 +18,7 @@ from pyspark.sql.types import IntegralType, LongType, StringType, StructField, S
 
 from purgatory.spark.errors import SparkError, TableError, wrapping_spark_errors
 from purgatory.spark.filesystem import LITERAL_PATHS, escape_glob, file_system_for
+from purgatory.spark.stream.file_types import check_types
 from purgatory.spark.tables.line_parser import (
     FILE,
     JSON,
@@ -36,13 +37,6 @@ from purgatory.spark.tables.row_checks import (
     row_as_text,
 )
 from purgatory.spark.tables.schema import EVENTS, OPERATIONS
-from purgatory.spark.tables.timestamps import (
-    TIME_COLUMNS,
-    footer_types,
-    is_nanoseconds,
-    is_time,
-    reads_nanoseconds_as_integers,
-)
 
 if TYPE_CHECKING:
     from purgatory.spark.stream.event_time import ControlSource
@@ -229,30 +223,20 @@ def _parse_lines(
 
 
 def _check_one_file(spark: SparkSession, source: Source, table: TableSpec) -> None:
-    """Check the schema of a Parquet file, if any, before the stream starts."""
+    """Check the schema of a Parquet file, if any, before the stream starts.
+
+    Later files are checked with their micro-batch: see `file_types`.
+    """
     # Spark passes over empty files. A JSON file has no schema.
     file_system, place = file_system_for(spark, source.place)
     sizes = file_system.sizes(place)
     names = sorted(name for name in sizes if sizes[name] and format_of(name) == PARQUET)
     if source.format == PARQUET and names:
         path = f"{place}/{names[0]}"
+        check_types(spark, [path], table.schema.names)
         with wrapping_spark_errors(path):
             rows = spark.read.options(**LITERAL_PATHS).parquet(path)
-        _raise_if_timestamps(spark, rows, path)
         parse_rows(table, rows, f"{path}: ")
-
-
-def _raise_if_timestamps(spark: SparkSession, rows: DataFrame, path: str) -> None:
-    """Refuse timestamps, which a stream would read as integers of milliseconds."""
-    found = {column.name for column in rows.schema if is_time(column.name, column.dataType)}
-    if reads_nanoseconds_as_integers(spark):
-        (types,) = footer_types(spark, [path], TIME_COLUMNS)
-        found |= {name for name, kind in types.items() if is_nanoseconds(kind)}
-    if found:
-        raise TableError(
-            f"{path}: column {', '.join(sorted(found))} holds timestamps; a stream reads Unix "
-            "milliseconds as int64, in all files"
-        )
 
 
 def _requested_schema(table: TableSpec) -> StructType:

@@ -77,15 +77,16 @@ def read_journal(spark: SparkSession, path: str) -> JournalTables:
 
 
 def _journals_below(spark: SparkSession, path: str) -> list[str]:
-    """Return the journals in `path`/*/journal that have a row."""
+    """Return the journals in `path`/*/journal that have a row; one without, if none has."""
     directory, names = _listing(spark, path)
     found = [f"{directory}/{name}/journal" for name in _visible(names)]
-    return [
+    journals = [one for one in found if _is_of_server(spark, one)]
+    with_rows = [
         one
-        for one in found
-        if _is_of_server(spark, one)
-        and not all(_is_empty(spark, _table_path(spark, one, name)) for name in TABLES)
+        for one in journals
+        if not all(_is_empty(spark, _table_path(spark, one, name)) for name in TABLES)
     ]
+    return with_rows or journals[:1]
 
 
 def _union_of(tables: Iterable[DataFrame | None]) -> DataFrame | None:
@@ -100,16 +101,16 @@ def _union(tables: list[DataFrame]) -> DataFrame:
 
 
 def _read_one(spark: SparkSession, path: str) -> JournalTables:
-    paths = {name: _table_path(spark, path, name) for name in ("outcomes", "operations", "jobs")}
-    is_server = paths["jobs"] is not None or _is_of_server(spark, path)
-    paths = {name: where for name, where in paths.items() if not _is_empty(spark, where)}
+    found = {name: _table_path(spark, path, name) for name in ("outcomes", "operations", "jobs")}
+    is_server = found["jobs"] is not None or _is_of_server(spark, path)
+    paths = {
+        name: where
+        for name, where in found.items()
+        if where is not None and (name == "outcomes" or not _is_empty(spark, where))
+    }
     if len(paths) == 1 and "operations" in paths:
         raise TableError(f"{path}: has a table of operations but none of outcomes")
-    checked = {
-        name: read_table(spark, where, TABLES[name])
-        for name, where in paths.items()
-        if where is not None
-    }
+    checked = {name: read_table(spark, where, TABLES[name]) for name, where in paths.items()}
     if not checked or not {"outcomes", "jobs"} & checked.keys():
         checked["outcomes"] = read_table(spark, path, OUTCOMES_TABLE)
     outcomes, operations, jobs = (checked.get(name) for name in ("outcomes", "operations", "jobs"))
@@ -182,6 +183,8 @@ def _outcome_rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
     (is_key,) = text_rules("by_key", columns)
     completed_by = (outcome == COMPLETED) & is_key.holds
     times = ("at_ms", "submitted_ms", "deadline_ms", "waited_ms", "lateness_ms")
+    late = columns["lateness_ms"].value
+    timeout = F.try_subtract(columns["deadline_ms"].value, columns["submitted_ms"].value)
     waited, deadline = columns["waited_ms"].value, columns["deadline_ms"].value
     return [
         *text_rules("op_id", columns),
@@ -191,11 +194,13 @@ def _outcome_rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
         *(rule for name in times for rule in integer_rules(name, columns)),
         *(_near_1970(name, columns) for name in ("at_ms", "submitted_ms")),
         Rule("waited_ms", waited.between(0, 2 * FARTHEST_MS), "a wait"),
+        Rule("lateness_ms", late.between(0, 2 * FARTHEST_MS), "a duration"),
         Rule(
             "deadline_ms",
             deadline >= columns["submitted_ms"].value,
             "a time not before submitted_ms",
         ),
+        Rule("deadline_ms", timeout.isNotNull(), "a timeout within 64 bits"),
     ]
 
 

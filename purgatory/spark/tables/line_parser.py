@@ -23,7 +23,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from purgatory.spark.tables.row_checks import MAX_SHOWN
 from purgatory.spark.tables.schema import schema_of
 from purgatory.trace.errors import BadValue, TraceError
-from purgatory.trace.tables import BATCH_ROWS, TABLES
+from purgatory.trace.tables import BATCH_ROWS, JOBS, TABLES
 from purgatory.trace.text_formats import CsvRowReader, object_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ SHOWN: Final = "_shown"
 _Line: TypeAlias = tuple[bytes | None, str | None, int]
 _Row: TypeAlias = tuple[Any, ...]
 _TEXTS: Final = [StructField(name, StringType()) for name in (FAULT, SHOWN, FILE)]
-_TABLES: Final = {table.name: table for table in TABLES}
+_TABLES: Final = {table.name: table for table in (*TABLES, JOBS)}
 
 
 def parsed_schema(table: str) -> StructType:

@@ -53,6 +53,7 @@ from purgatory.spark.tables.timestamps import (
     reads_nanoseconds_as_integers,
 )
 from purgatory.trace.errors import BadValue, TraceError
+from purgatory.trace.tables import table_named
 from purgatory.trace.text_formats import CsvRowReader, is_binary, object_of
 
 if TYPE_CHECKING:
@@ -100,7 +101,8 @@ def find_files(spark: SparkSession, path: str) -> TraceFiles:
 
     Raises `TableError` without files, and for an empty file of a format that needs columns. Skips
     files of other suffixes, and names that begin with an underscore or a dot. Takes files in
-    partitions, directories such as `date=2026-11-21`.
+    partitions, directories such as `date=2026-11-21`. An empty directory that bears the name of a
+    table has no files.
     """
     file_system, _ = file_system_for(spark, path)
     roots = find_paths(spark, path)
@@ -114,12 +116,26 @@ def find_files(spark: SparkSession, path: str) -> TraceFiles:
         if kind is not None:
             _check_not_empty(name, kind, below[name])
             by_format.setdefault(kind, []).append(name)
-    if not by_format:
+    if not by_format and not _are_empty_tables(file_system, roots, below):
         known = ", ".join(FORMATS)
         raise TableError(
             f"{path}: no file with a suffix of {known}, or .gz after one of the text formats"
         )
     return TraceFiles([name for name in order if format_of(name)], by_format)
+
+
+def _are_empty_tables(
+    file_system: FileSystem, roots: Sequence[str], below: Mapping[str, int]
+) -> bool:
+    """Tell whether there are only empty directories, named as tables; see `trace.formats`."""
+    are_named = all(table_named(root.rpartition("/")[2]) is not None for root in roots)
+    return are_named and not below and not any(_holds_more(file_system, root) for root in roots)
+
+
+def _holds_more(file_system: FileSystem, path: str) -> bool:
+    """Tell whether a directory without files has directories other than partitions."""
+    names = [name for name in file_system.names(path) if not name.startswith((".", "_"))]
+    return any("=" not in name or _holds_more(file_system, f"{path}/{name}") for name in names)
 
 
 def _files_below(file_system: FileSystem, path: str) -> Iterator[tuple[str, int]]:
@@ -173,6 +189,8 @@ def read_table(spark: SparkSession, path: str, table: TableSpec) -> CheckedTable
         raise TableError(f"{path}: {error_message(error)}") from error
     except OSError as error:
         raise TableError(f"{path}: {error.strerror}") from error
+    if not parsed:
+        parsed = [_no_rows(spark, table, path)]
     if table in _IN_SEQUENCE:
         parsed = [_with_sequence(spark, files, part) for part in parsed]
     parts = [check_rows(table, part) for part in parsed]
@@ -182,6 +200,14 @@ def read_table(spark: SparkSession, path: str, table: TableSpec) -> CheckedTable
         reduce(union, (part.marked for part in parts)),
         reduce(DataFrame.union, (part.rejected for part in parts)),
     )
+
+
+def _no_rows(spark: SparkSession, table: TableSpec, path: str) -> ParsedRows:
+    """Return no rows, of an empty directory that bears the table's name."""
+    named = table_named(path.rstrip("/").rpartition("/")[2])
+    if named is None or named.name != table.name:
+        raise TableError(f"{path}: an empty directory; expected a table of {table.name}")
+    return parsed_lines(local_table(spark, parsed_schema(table.name)), table)
 
 
 def _options(files: Iterable[str]) -> dict[str, str]:
@@ -311,7 +337,7 @@ def _position_in_text_file() -> Column:
 
 
 def _with_sequence(spark: SparkSession, files: TraceFiles, parsed: ParsedRows) -> ParsedRows:
-    if len(files.names) == 1:
+    if len(files.names) <= 1:
         return parsed._replace(extra=[F.col(PLACE).alias(SEQUENCE)])
     names = enumerate(re.sub("^file:/+", "/", name) for name in files.names)
     numbers = local_table(spark, _NUMBERS, names)

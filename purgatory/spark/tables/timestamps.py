@@ -23,6 +23,8 @@ _US_PER_MS: Final = 1000
 _NS_PER_MS: Final = 1_000_000
 _AS_INTEGERS: Final = "spark.sql.legacy.parquet.nanosAsLong"
 _NANOSECONDS: Final = "TIMESTAMP(NANOS"
+# The logical type of a column of nulls that pyarrow and pandas write if no value has a type.
+UNTYPED: Final = "UNKNOWN"
 
 
 def is_time(name: str, found: DataType) -> bool:

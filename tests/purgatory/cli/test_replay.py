@@ -1,5 +1,6 @@
 """`purgatory replay` as a user runs it: a process, its output, its exit code."""
 
+import os
 import re
 import signal
 import socket
@@ -7,9 +8,11 @@ import subprocess
 import sys
 import time
 import urllib.request
+from pathlib import Path
 
 import pytest
 
+from purgatory.cli.entry_point import PIPE_CLOSED
 from purgatory.trace import KeyEvent, Operation, read_outcomes, write_events, write_operations
 from tests.testing.purgatory_harness import free_port
 
@@ -89,6 +92,21 @@ def test_the_directory_of_several_servers_stands_for_all_of_their_journals(tmp_p
         done = run(tmp_path, tmp_path, *options)
         assert (done.returncode, done.stderr) == (0, "")
         assert row(done.stdout, "all")[1:4] == ["3", "3", "0"]
+
+
+@pytest.mark.parametrize("of_several", [False, True])
+def test_a_journal_without_events_is_replayed(tmp_path, of_several):
+    """Its server had none yet, and made the directory."""
+    journal = tmp_path / "a_7411" / "journal"
+    for table in ("operations", "events", "extensions"):
+        (journal / table).mkdir(parents=True)
+    with write_operations(journal / "operations" / "part.csv") as writer:
+        writer.write(Operation("o", "", 0, 5, ("k",)))
+    tables = [tmp_path if of_several else journal / name for name in ("operations", "events")]
+    extensions = tmp_path if of_several else journal / "extensions"
+    done = run(*tables, "--extensions", extensions)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert row(done.stdout, "all")[1:4] == ["1", "0", "1"]
 
 
 def test_real_time_gives_the_same_table(trace):
@@ -223,3 +241,47 @@ def test_a_hold_is_a_duration(trace, hold):
     assert "--hold" in done.stderr
     assert done.stderr.count("\n") == 1
     assert "report it" not in done.stderr
+
+
+def test_a_closed_pipe_or_a_full_disk_loses_no_outcomes(trace, tmp_path):
+    """The outcomes are written before the table; the exit code is that of the failed print."""
+    target = tmp_path / "outcomes.jsonl"
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as closed, Path("/dev/full").open("wb") as full:
+        for stdout, code in ((closed, PIPE_CLOSED), (full, 2)):
+            done = subprocess.run(
+                command(*trace, "--outcomes", target),
+                stdout=stdout,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=PATIENCE,
+            )
+            assert done.returncode == code
+            assert done.stderr.count("\n") == (code == 2)
+            assert len(list(read_outcomes(target))) == 100
+            target.unlink()
+
+
+@pytest.mark.parametrize("columns", ["20", "60", "80"])
+def test_a_narrow_terminal_hides_no_kind_and_no_figure(tmp_path, columns):
+    """Kinds fold; figures do not."""
+    operations, events = tmp_path / "operations.jsonl", tmp_path / "events.csv"
+    kind = "invoice-reminder-eu-west-1-with-a-long-name"
+    with write_operations(operations) as writer:
+        for number in range(1_200):
+            writer.write(Operation(f"o{number}", kind, number, 10**13, (f"k{number}",)))
+    events.write_text("key,at_ms\nk0,0\nk1,8000000000000\n")
+    done = subprocess.run(
+        command(operations, events),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env=os.environ | {"COLUMNS": columns},
+    )
+    assert done.returncode == 0
+    assert "…" not in done.stdout
+    lines = [re.split("[│|]", line)[1:-1] for line in done.stdout.splitlines()]
+    cells = [[cell.strip() for cell in line] for line in lines if len(line) > 2]
+    assert "".join(line[0] for line in cells).startswith(kind)
+    assert cells[0][1:5] == ["1,200", "2", "1,198", "0.2%"]

@@ -1,5 +1,9 @@
 """The data source: the rows of a journal, only the columns and files that a query needs."""
 
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
@@ -19,12 +23,13 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from purgatory.journal.files import JournalFiles
 from purgatory.spark.errors import TableError
-from purgatory.spark.read import JournalReader, JournalSource, register
+from purgatory.spark.read import JournalReader, JournalSource, may_contain, register
 from purgatory.trace import Operation, read_outcomes, write_operations, write_outcomes
 from purgatory.trace.tables import OPERATIONS, OUTCOMES
 from tests.testing.journals import make_outcome, random_outcomes
 
 DAY = 86_400_000
+AT, KEY = ("at_ms",), ("by_key",)
 COLUMNS = (
     StructType().add("op_id", StringType()).add("at_ms", LongType()).add("by_key", StringType())
 )
@@ -65,9 +70,6 @@ def test_all_files_of_a_running_server(data_dir):
     assert read(f"file:{data_dir}")[0] == 3
 
 
-AT, KEY = ("at_ms",), ("by_key",)
-
-
 @pytest.mark.parametrize(
     ("filters", "files", "rows"),
     [
@@ -88,6 +90,46 @@ AT, KEY = ("at_ms",), ("by_key",)
 def test_filters_read_less(data_dir, filters, files, rows):
     """Files of other days are not opened; of the others only rows that meet the filters come."""
     assert read(data_dir, *filters) == (files, rows)
+
+
+@pytest.mark.parametrize(
+    ("unit", "in_a_second"), [("s", 1), ("ms", 1_000), ("us", 10**6), ("ns", 10**9)]
+)
+def test_times_may_be_timestamps(tmp_path, unit, in_a_second):
+    """They are rounded down to milliseconds, as on every way into a replay; filters still hold."""
+    path = tmp_path / "outcomes.parquet"
+    seconds = (-1, 2)
+    with write_outcomes(path) as out:
+        for n, second in enumerate(seconds):
+            out.write(make_outcome(n, second * 1_000, 9, 0, key="k"))
+    table = pq.read_table(path)
+    odd = max(0, in_a_second // 1_000 - 1)  # just less than a millisecond
+    for name in ("at_ms", "submitted_ms"):
+        counts = [second * in_a_second + odd for second in seconds]
+        stamps = pa.array(counts, pa.timestamp(unit, "UTC"))
+        table = table.set_column(table.schema.get_field_index(name), name, stamps)
+    pq.write_table(table, path)
+    with read_outcomes(path) as expected:
+        times = [row.at_ms for row in expected]
+    assert times == [-1_000, 2_000]
+    reader = JournalReader(str(path), "outcomes", COLUMNS)
+    reader.pushFilters([GreaterThan(AT, 0), Not(EqualTo(AT, 7)), EqualTo(KEY, "k")])
+    (file,) = reader.partitions()
+    (batch,) = reader.read(file)
+    assert batch.schema.types == [pa.string(), pa.int64(), pa.string()]
+    assert batch["at_ms"].to_pylist() == times
+
+
+def test_only_days_of_a_journal_are_passed_over():
+    """Other partitions may be by another date; a name that is no day is no reason to fail."""
+    of_journal = f"s-{1:020}-{2:020}.parquet"
+    for day, name, may in (
+        ("2026-02-03", of_journal, False),
+        ("1970-01-01", of_journal, True),
+        ("2026-02-30", of_journal, True),
+        ("2026-02-03", "part-0.parquet", True),
+    ):
+        assert may_contain(Path(f"date={day}") / name, 0, 1) == may
 
 
 def test_only_the_columns_asked_for(data_dir):

@@ -20,6 +20,8 @@ from purgatory.trace import (
     write_events,
     write_operations,
 )
+from purgatory.trace.reader import table_of
+from purgatory.trace.tables import EVENTS
 from tests.testing.trace_files import text_file
 
 HEADER = "op_id,kind,submitted_ms,timeout_ms,keys,need\n"
@@ -124,6 +126,43 @@ def test_a_directory_without_parts_is_refused(tmp_path):
     (tmp_path / "_SUCCESS").touch()
     with pytest.raises(TraceError, match="directory without files"):
         read_events(tmp_path)
+
+
+def test_an_empty_directory_of_a_journal_is_an_empty_table(tmp_path):
+    """A server makes the directories of all tables before the first row."""
+    events = tmp_path / "journal" / "events"
+    (events / "date=2026-11-21").mkdir(parents=True)
+    (events / "date=2026-11-21" / ".unfinished-1-0").touch()
+    with read_events(events) as rows:
+        assert list(rows) == []
+    with read_events(f"{events}/") as rows:
+        assert list(rows.batches()) == []
+    assert table_of(events) is EVENTS
+    with pytest.raises(TraceError, match="events: an empty directory; expected a table of oper"):
+        read_operations(events)
+    (events / "README").touch()
+    with pytest.raises(TraceError, match="directory without files"):
+        read_events(events)
+
+
+@pytest.mark.parametrize("name", ["events.jsonl", "events.2026.ndjson"])
+def test_json_lines_without_a_row_are_the_table_of_their_name(tmp_path, name):
+    """The writer makes such a file; it has no columns."""
+    path = tmp_path / name
+    with write_events(path):
+        pass
+    assert table_of(path) is EVENTS
+    with pytest.raises(TraceError, match="expected a table of a trace"):
+        table_of(path.rename(tmp_path / "other.jsonl"))
+
+
+def test_an_empty_path_is_not_the_current_directory(tmp_path, monkeypatch):
+    """It is an unset variable of a shell."""
+    text_file(tmp_path, "a.csv", "key,at_ms\nk,1\n")
+    monkeypatch.chdir(tmp_path)
+    for read in (read_events, table_of):
+        with pytest.raises(TraceError, match="path of a table is empty"):
+            read("")
 
 
 def test_a_bad_part_is_named(tmp_path):

@@ -61,7 +61,16 @@ def test_other_paths_have_no_journals_below(tmp_path):
     assert journals_below(tmp_path / "a" / "journal" / "events" / "part.csv", "events") == []
     assert journals_below(tmp_path / "*", "events") == []
     (tmp_path / "b" / "journal" / "operations").mkdir(parents=True)
-    assert journals_below(tmp_path, "operations") == []
+    assert journals_below(tmp_path, "extensions") == []
+
+
+def test_an_empty_table_has_no_rows(tmp_path):
+    """Of one server, or of all: each made its directories when it began."""
+    for server in ("a", "b"):
+        (tmp_path / server / "journal" / "events").mkdir(parents=True)
+    assert events_below(tmp_path) == []
+    (tmp_path / "b" / "journal" / "events" / "part.csv").write_text(f"{HEAD}x,1\n")
+    assert events_below(tmp_path) == [("x", 1)]
 
 
 def test_servers_that_take_turns_leave_each_row_once(tmp_path):

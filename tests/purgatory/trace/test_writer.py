@@ -1,5 +1,6 @@
 """Writing: rows are checked, and the whole file appears at once or not at all."""
 
+import contextlib
 import os
 import resource
 import signal
@@ -30,8 +31,12 @@ def write_and_fail(path, error):
 
 def write_much(path):
     with write_events(path) as out:
-        for n in range(100_000):
-            out.write(KeyEvent(f"key-{n * 7919 % 100_000}", n))
+        write_rows(out)
+
+
+def write_rows(out):
+    for n in range(100_000):
+        out.write(KeyEvent(f"key-{n * 7919 % 100_000}", n))
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -84,6 +89,17 @@ def test_the_file_has_the_usual_permissions(tmp_path):
     assert path.stat().st_mode & 0o777 == 0o640
 
 
+def test_a_replaced_file_keeps_its_mode(tmp_path):
+    """A private file stays private, also while the new one is written."""
+    path = tmp_path / "e.csv"
+    path.touch()
+    path.chmod(0o600)
+    with write_events(path) as out:
+        out.write(ROW)
+        assert {one.stat().st_mode & 0o777 for one in tmp_path.iterdir()} == {0o600}
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 def test_what_is_no_regular_file_is_never_replaced(tmp_path):
     """A directory, or a device behind a link, is refused before anything is written."""
     directory = tmp_path / "dir.csv"
@@ -132,17 +148,40 @@ def test_the_writer_works_in_its_block_only(tmp_path):
     assert list(read_events(tmp_path / "e.csv")) == [ROW]
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path, suffix):
-    """While writing and at the end. A limit on file sizes stands for the disk."""
+@contextlib.contextmanager
+def full_disk():
+    """A limit on file sizes stands for the disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
     try:
-        with pytest.raises(TraceError, match="cannot write") as caught:
-            write_much(tmp_path / f"e.{suffix}")
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, ignored)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path, suffix):
+    """While writing and at the end."""
+    with full_disk(), pytest.raises(TraceError, match="cannot write") as caught:
+        write_much(tmp_path / f"e.{suffix}")
     assert f"e.{suffix}" in str(caught.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_torn_file_appears_after_a_failed_write(tmp_path):
+    """The caller catches the error, and the disk has room again."""
+    path = tmp_path / "e.jsonl"
+    path.write_text("old")
+    out = write_events(path).__enter__()
+    with full_disk(), pytest.raises(TraceError, match="cannot write"):
+        write_rows(out)
+    with pytest.raises(TraceError, match="an earlier write failed"):
+        out.write(ROW)
+    with pytest.raises(TraceError, match="an earlier write failed"):
+        out.write_columns([["k"], [1], [0], [False]])
+    with pytest.raises(TraceError, match="an earlier write failed"):
+        out.__exit__(None)
+    assert [one.name for one in tmp_path.iterdir()] == ["e.jsonl"]
+    assert path.read_text() == "old"

@@ -79,12 +79,20 @@ def test_strict_refuses_bad_rows_and_writes_nothing(spark, files, tmp_path):
 
 
 def test_an_output_with_files_is_refused(spark, files, tmp_path):
-    """An output with files in it, at any depth, is refused before anything is read."""
+    """Refused before anything is read, also if Spark would pass over all names in it."""
     arguments = files()
-    (tmp_path / "out" / "deep").mkdir(parents=True)
-    (tmp_path / "out" / "deep" / "file").touch()
-    with pytest.raises(OutputExists, match=r"out: holds 1 file.*new or empty"):
+    out = tmp_path / "out"
+    out.touch()
+    with pytest.raises(OutputExists, match=r"out: is a file; .*new or empty"):
         resolve_files(spark, "/nowhere", *arguments[1:])
+    out.unlink()
+    for name in ("deep", "_rejected", "_SUCCESS", ".hidden"):
+        (out / name).mkdir(parents=True)
+        with pytest.raises(OutputExists, match=rf"out: holds {name}; .*new or empty"):
+            resolve_files(spark, "/nowhere", *arguments[1:])
+        (out / name).rmdir()
+    (out / "_temporary").mkdir()  # of a job that was killed
+    resolve_files(spark, *arguments)
 
 
 @pytest.mark.parametrize("missing", [0, 1])

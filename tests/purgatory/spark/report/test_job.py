@@ -1,6 +1,7 @@
 """`purgatory spark report`, from a journal on disk to a page."""
 
 import argparse
+import os
 import re
 from io import StringIO
 
@@ -105,6 +106,50 @@ def test_page_is_there_whole_or_not_at_all(tmp_path):
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("r.html", "old")]
     file.write("new")
     assert page.read_text() == "new"
+
+
+def test_page_goes_through_a_link_and_keeps_the_mode(tmp_path):
+    """As the writer of a trace does."""
+    real, link = tmp_path / "real.html", tmp_path / "link.html"
+    real.write_text("old")
+    real.chmod(0o600)
+    link.symlink_to(real)
+    OutputFile(link).write("new")
+    assert link.is_symlink()
+    assert (real.read_text(), real.stat().st_mode & 0o777) == ("new", 0o600)
+    dangling = tmp_path / "dangling.html"
+    dangling.symlink_to(tmp_path / "later.html")
+    OutputFile(dangling).write("new")
+    assert dangling.is_symlink()
+
+
+def test_page_replaces_no_device(tmp_path):
+    """A named pipe stands for a device; one may also come while the job works."""
+    pipe, page = tmp_path / "pipe", tmp_path / "page.html"
+    os.mkfifo(pipe)
+    for path in (pipe, os.devnull):
+        with pytest.raises(SparkError, match="not a regular file"):
+            OutputFile(path)
+    file = OutputFile(page)
+    os.mkfifo(page)
+    with pytest.raises(SparkError, match=r"page\.html: not a regular file"):
+        file.write("new")
+    (tmp_path / "week.csv").symlink_to(pipe)
+    with pytest.raises(SparkError, match=r"week\.csv: not a regular file"):
+        DataDirectory(str(tmp_path))
+    assert pipe.is_fifo()
+    assert page.is_fifo()
+
+
+def test_empty_paths():
+    """An empty path is an unset variable of a shell, not the current directory."""
+    with pytest.raises(SparkError, match="the path is empty"):
+        OutputFile("")
+    with pytest.raises(SparkError, match="is empty"):
+        DataDirectory("")
+    for path in (".", "/"):
+        with pytest.raises(SparkError, match="is a directory"):
+            OutputFile(path)
 
 
 def test_data_that_cannot_be_written(tmp_path):

@@ -60,6 +60,51 @@ def test_journals_of_several_servers(spark, tmp_path):
     assert journal.is_server
 
 
+def test_journal_of_a_server_without_outcomes(spark, tmp_path):
+    """All tables are empty, or there are operations that wait."""
+    journal = tmp_path / "a_7411" / "journal"
+    for name in ("operations", "outcomes", "events", "extensions"):
+        (journal / name).mkdir(parents=True)
+    for path in (tmp_path, journal):
+        found = read_journal(spark, str(path))
+        assert (found.outcomes.count(), found.operations, found.is_server) == (0, None, True)
+    operation = '{"op_id": "o", "submitted_ms": 0, "timeout_ms": 9, "keys": ["k"]}\n'
+    (journal / "operations" / "1.jsonl").write_text(operation)
+    for path in (tmp_path, journal):
+        found = read_journal(spark, str(path))
+        assert (found.outcomes.count(), found.operations.count()) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "jobs.csv",
+            (
+                "job_id,kind,state,client,tags,submitted_ms,due_ms,began_ms,ended_ms,attempts,"
+                "queue_ms,run_ms,worker,error\nj,k,done,c,t|u,0,0,1,2,1,1,1,w,\nj,k,odd,c,,0,0,,2,0,,,,\n"
+            ),
+        ),
+        (
+            "jobs.jsonl",
+            (
+                '{"job_id": "j", "kind": "k", "state": "done", "client": "c", "tags": ["t", "u"], '
+                '"submitted_ms": 0, "due_ms": 0, "began_ms": 1, "ended_ms": 2, "attempts": 1, '
+                '"queue_ms": 1, "run_ms": 1, "worker": "w"}\n{"job_id": "j"}\n'
+            ),
+        ),
+    ],
+)
+def test_jobs_as_text(spark, tmp_path, name, text):
+    """Their table may have any format of a trace."""
+    (tmp_path / name).write_text(text)
+    journal = read_journal(spark, str(tmp_path))
+    assert [(row.job_id, row.tags, row.run_ms) for row in journal.jobs.collect()] == [
+        ("j", ["t", "u"], 1)
+    ]
+    assert count_rejected(journal.rejected).rows == 1
+
+
 @pytest.mark.parametrize("directory", [True, False])
 def test_outcomes_alone(spark, tmp_path, directory):
     """A file of outcomes, or a directory of such files, is a journal without operations."""
@@ -106,6 +151,9 @@ BAD = {
     "o1,a,expired,9,,0,9,-1,0": "column waited_ms: '-1'",
     "o1,a,expired,9,,10,9,0,0": "column deadline_ms: '9', expected a time not before submitted_ms",
     "o1,a,expired,9,,0,9,9,": "column lateness_ms: nothing",
+    "o1,a,expired,9,,0,9,9,-7": "column lateness_ms: '-7', expected a duration",
+    f"o1,a,expired,9,,0,9,9,{2**63 - 1}": "expected a duration",
+    f"o1,a,completed,0,k,{-FARTHEST_MS},{2**63 - 1},0,0": "expected a timeout within 64 bits",
 }
 
 
@@ -120,5 +168,5 @@ def test_bad_rows(spark, tmp_path):
     found = count_rejected(journal.rejected)
     assert (found.rows, len(found.reasons)) == (len(BAD), 5)
     assert found.reasons[0] == f"{tmp_path}/outcomes.csv: {reasons[0]}"
-    with pytest.raises(RejectedRows, match=r"8 rows rejected; .*outcomes\.csv: column op_id"):
+    with pytest.raises(RejectedRows, match=r"11 rows rejected; .*outcomes\.csv: column op_id"):
         count_rejected(journal.rejected, strict=True)

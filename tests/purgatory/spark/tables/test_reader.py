@@ -325,6 +325,21 @@ def bad_files(directory):
     }
 
 
+def test_an_empty_directory_of_a_journal_is_an_empty_table(spark, tmp_path):
+    """As in a replay: a server makes the directories of all tables before the first row."""
+    events = tmp_path / "journal" / "events"
+    (events / "date=2026-11-21").mkdir(parents=True)
+    (events / "date=2026-11-21" / ".unfinished-1-0").touch()
+    found = read_table(spark, f"{events}/", EVENTS_TABLE)
+    assert (found.good.count(), found.rejected.count()) == (0, 0)
+    assert {"key", "at_ms", "seq"} <= {*found.good.columns}
+    with pytest.raises(TableError, match="an empty directory; expected a table of operations"):
+        read_table(spark, str(events), OPERATIONS_TABLE)
+    (events / "other").mkdir()
+    with pytest.raises(TableError, match="no file with a suffix"):
+        read_table(spark, str(events), EVENTS_TABLE)
+
+
 def test_what_cannot_be_read_is_named_at_once(spark, tmp_path):
     """The call that opens a bad file raises, before any job over its rows."""
     for name, message in bad_files(tmp_path).items():

@@ -1,0 +1,82 @@
+"""Checks the types of columns in the Parquet files of a stream, by their footers.
+
+Spark reads a stream's files with one schema and ignores what else a file says of a column: it takes
+a timestamp of microseconds for an integer of milliseconds. So each file is checked before the rows
+of its micro-batch are used. Any thread may call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import unquote
+
+from purgatory.spark.errors import TableError, wrapping_spark_errors
+from purgatory.spark.tables.schema import EVENTS, EXTENSIONS, OPERATIONS
+from purgatory.spark.tables.timestamps import TIME_COLUMNS, UNTYPED, footer_types
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_WANTED: Final = {
+    column.name: column.dataType.simpleString() for column in (*OPERATIONS, *EVENTS, *EXTENSIONS)
+}
+_INTEGERS: Final = ("int", "bigint")
+_UNSIGNED: Final = "INTEGER(64,false)"
+_OF_INTEGERS: Final = ("None", "INTEGER(")
+
+
+class ParquetFiles(NamedTuple):
+    """Files that a micro-batch reads, and the columns that it reads of them."""
+
+    files: list[str]
+    columns: list[str]
+
+
+def check_types(spark: SparkSession, files: Iterable[str], columns: Iterable[str]) -> None:
+    """Raise `TableError` for a file with a column that a stream would misread or cannot read."""
+    names = [*columns]
+    for file in files:
+        with wrapping_spark_errors(file):
+            (types,) = footer_types(spark, [file], names)
+        _check_file(file, types)
+
+
+def _check_file(file: str, types: Mapping[str, str]) -> None:
+    for name, kind in types.items():
+        wanted = _WANTED[name]
+        is_odd = wanted in _INTEGERS and (kind == _UNSIGNED or not kind.startswith(_OF_INTEGERS))
+        if is_odd or kind == UNTYPED:
+            raise TableError(f"{file}: column {name} holds {_shown(kind)}; {_expected(name)}")
+
+
+def _shown(kind: str) -> str:
+    if kind == UNTYPED:
+        return "nulls without a type"
+    if kind.startswith("TIMESTAMP"):
+        return "timestamps"
+    return "uint64" if kind == _UNSIGNED else kind
+
+
+def _expected(name: str) -> str:
+    wanted = "int64" if _WANTED[name] in _INTEGERS else _WANTED[name]
+    of_time = "Unix milliseconds as " if name in TIME_COLUMNS else ""
+    return f"a stream reads {of_time}{wanted}, in all files"
+
+
+def files_of_batch(query: StreamingQuery) -> Iterator[ParquetFiles]:
+    """Yield the Parquet files of a query's current micro-batch, source by source.
+
+    Call it while the micro-batch runs, in `foreachBatch`. Other formats carry no types.
+    """
+    plan: Any = query._jsq.streamingQuery().lastExecution().optimizedPlan()
+    leaves = plan.collectLeaves()
+    for place in range(leaves.size()):
+        leaf = leaves.apply(place)
+        if leaf.getClass().getSimpleName() != "LogicalRelation":
+            continue
+        relation = leaf.relation()
+        if str(relation.fileFormat().toString()) == "Parquet":
+            files = [unquote(str(file)) for file in relation.inputFiles()]
+            yield ParquetFiles(files, [str(name) for name in relation.schema().fieldNames()])
