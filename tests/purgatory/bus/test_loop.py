@@ -19,7 +19,7 @@ from purgatory import (
 )
 from purgatory.bus.commands import CompleteKey
 from purgatory.bus.loop import Bus
-from timingwheel import InlineExecutor, ManualClock, Timer
+from timingwheel import InlineExecutor, ManualClock, Timer, reaper
 from timingwheel.lowlevel import InterruptibleEvent
 
 PATIENCE = 60
@@ -41,6 +41,18 @@ def thread_names():
 def open_descriptors():
     """Return how many files this process has open."""
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def note_waits_of_closing(monkeypatch, note):
+    """Call `note(timeout)` before the thread "closing" waits for an event."""
+    real_wait = InterruptibleEvent.wait
+
+    def wait(event, timeout=None):
+        if threading.current_thread().name == "closing":
+            note(timeout)
+        return real_wait(event, timeout)
+
+    monkeypatch.setattr(InterruptibleEvent, "wait", wait)
 
 
 class TakenMeanwhile(deque):
@@ -316,16 +328,8 @@ class TestClose:
     def test_waits_for_a_busy_loop_without_waking_up(self, monkeypatch):
         """A closing thread sleeps until the loop has done what was posted; it does not poll."""
         waits = []
-        real_wait = InterruptibleEvent.wait
-
-        def wait(event, timeout=None):
-            if threading.current_thread().name == "closing":
-                waits.append(timeout)
-                waiting.set()
-            return real_wait(event, timeout)
-
-        monkeypatch.setattr(InterruptibleEvent, "wait", wait)
         busy, go_on, waiting = threading.Event(), threading.Event(), threading.Event()
+        note_waits_of_closing(monkeypatch, lambda timeout: (waits.append(timeout), waiting.set()))
         p = Purgatory()
         p.start()
         future = p.defer("k")
@@ -368,6 +372,23 @@ class TestClose:
         flushing.join(PATIENCE)
         assert not flushing.is_alive()
         assert done == [("k", 1, "flushing")]
+
+    def test_a_loop_that_ends_before_its_first_look(self, monkeypatch):
+        """The last operation completes, and the loop ends, before the loop has read anything."""
+        go_on, waiting = threading.Event(), threading.Event()
+        monkeypatch.setattr(reaper, "reduce_timer_slack", lambda: go_on.wait(PATIENCE))
+        note_waits_of_closing(monkeypatch, lambda _: waiting.set())
+        p = Purgatory()
+        p.start()
+        future = p.defer("k")
+        closing = threading.Thread(target=p.close, name="closing", daemon=True)
+        closing.start()
+        assert waiting.wait(PATIENCE)
+        p.complete("k", 1)
+        go_on.set()
+        closing.join(PATIENCE)
+        assert not closing.is_alive()
+        assert future.result(0) == 1
 
     def test_leaves_no_thread_and_no_descriptor(self):
         """A hundred purgatories leave no thread and no descriptor behind."""
