@@ -27,6 +27,7 @@ from timingwheel.clocks.duration import NS_PER_MS, delay_to_ns, to_ms, to_ns
 from timingwheel.executors.executor import TaskExecutor
 from timingwheel.executors.slow_tasks import MAX_WORKERS, SLOW_TASK_S
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter, reduce_timer_slack
+from timingwheel.rwlock import is_owned
 from timingwheel.task import check_callback, prepare_task
 from timingwheel.timer import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE, JOIN_GRACE_S
 from timingwheel.timer_core import (
@@ -68,6 +69,7 @@ __all__ = [
     "gc_track",
     "gc_untrack",
     "is_frozen",
+    "is_owned",
     "keep_for_ever",
     "leave_section",
     "new_condition",
