@@ -120,7 +120,7 @@ class LoopDriver:
         """Do posted commands; their futures are resolved in portions."""
         self._delivery.hold_back()
         try:
-            self._bus.wait(0)
+            self._bus.do_posted(0)
         finally:
             self._delivery.deliver_portion()
 

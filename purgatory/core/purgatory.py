@@ -109,7 +109,7 @@ class Purgatory(PurgatoryCore):
             raise RuntimeError(f"purgatory {self.name!r} is started; its loop does the steps")
         delay = self.timer.max_sleep() if self._owns_timer else None
         seconds = to_ms(timeout, "timeout") / 1000
-        self._bus.wait(seconds if delay is None else min(seconds, delay))
+        self._bus.do_posted(seconds if delay is None else min(seconds, delay))
         return self._owns_timer and self.timer.advance_clock()
 
     def close(
@@ -122,21 +122,24 @@ class Purgatory(PurgatoryCore):
 
         `cancel_pending`: cancel pending operations, so that their futures raise OperationCancelled;
         False: let them complete or expire for up to `timeout` seconds, then cancel the rest.
-        `wait`: return after all ended. With a shared timer, another thread must advance its clock
-        meanwhile. A `try_complete` should pass a timeout: its own operation cannot end before
-        `try_complete` returns. The metrics leave their registry. In a forked child: nothing. Raises
-        TypeError and ValueError for a bad timeout.
+        `wait`: return after all ended; False: wait for no callback, as a signal handler should.
+        With a shared timer, another thread must advance its clock meanwhile. A `try_complete`
+        should pass a timeout: its own operation cannot end before `try_complete` returns. A signal
+        handler or finalizer never waits if its thread has a lock of ours: see `Timer.holds_lock`.
+        The metrics leave their registry. In a forked child: nothing. Raises TypeError and
+        ValueError for a bad timeout.
         """
         if self._parts.owner.forked:
             return
         seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
         at_exit.free_all()
+        wait = wait and not self._parts.holds_lock()
         self._parts.lists.close()
         self._parts.held.close()  # no submission remains
         if self._registry is not None:
             self._unregister(self, self._registry)
         end_s = None if seconds is None else real_seconds() + seconds
-        self._bus.flush(self._loop_runs, seconds)
+        self._bus.flush(self._loop_runs, seconds, wait=wait)
         self._bus.stop_loop(_join_seconds(end_s) if wait else 0)
         try:
             self._finish_pending(wait, cancel_pending, timeout, end_s)

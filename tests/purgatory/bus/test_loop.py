@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from mq import Mailbox, MailboxClosed
 from purgatory import (
     DelayedOperation,
     Purgatory,
@@ -372,6 +373,19 @@ class TestClose:
         flushing.join(PATIENCE)
         assert not flushing.is_alive()
         assert done == [("k", 1, "flushing")]
+
+    def test_beside_another_closing_thread(self):
+        """The other thread closes the mailbox after this thread has looked: nothing is left."""
+
+        class ClosedMeanwhile(Mailbox):
+            closed = False
+
+            def send(self, command):
+                raise MailboxClosed("closed meanwhile")
+
+        bus = Bus("b", print)
+        bus.mailbox = ClosedMeanwhile()
+        bus.flush(lambda: False, None)
 
     def test_a_loop_that_ends_before_its_first_look(self, monkeypatch):
         """The last operation completes, and the loop ends, before the loop has read anything."""
