@@ -118,7 +118,9 @@ class Bus:
         self._reader = MailboxReader()
         self._stopped = False
         self._is_frozen = False
+        self._starting = new_rlock()  # guards the two fields below; a leaf lock
         self._loop: Reaper | None = None  # None: the timer's reaper
+        self._may_not_start = False
         at_exit.register_locks(self)  # and the purgatory's, by `do_command`
 
     def post(self, command: LoopCommand) -> None:
@@ -168,11 +170,14 @@ class Bus:
         taken: list[bool] = []
         try:
             # In one call of C: after an interrupt the list tells if the lock was taken.
-            taken.extend(starmap(self._reading.acquire, ((True, _lock_timeout(timeout)),)))
-            if taken[0] and not self._batch:  # else a command called: go on with the others
+            taken.extend(starmap(self._reading.acquire, ((False,),)))
+            if not taken[0]:  # another thread reads: wait for that thread, and for no command
+                taken.extend(starmap(self._reading.acquire, ((True, _lock_timeout(timeout)),)))
+                timeout = 0
+            if taken[-1] and not self._batch:  # else a command called: go on with the others
                 self._receive(timeout)
         finally:
-            if taken and taken[0]:
+            if taken and taken[-1]:
                 self._reading.release()
 
     def _receive(self, timeout: float | None) -> None:
@@ -232,21 +237,40 @@ class Bus:
             self._is_frozen = True
 
     def start_loop(self) -> None:
-        """Start a loop for the commands alone; does nothing if it runs."""
-        if self._loop is None:
-            self._loop = Reaper(self, self, f"{self._name}-bus")
-            self._loop.start()
+        """Start a loop for the commands alone; does nothing if it runs, or after `stop_loop`.
+
+        After an error another call tries again.
+        """
+        loop = Reaper(self, self, f"{self._name}-bus")
+        with self._starting:
+            if self._loop is not None or self._may_not_start:
+                return
+            self._loop = loop
+        # Without the lock: a finalizer in the new thread may close the purgatory.
+        try:
+            loop.start()
+        finally:
+            if not loop.started:
+                self._loop = None
 
     def loop_runs(self) -> bool:
         """Whether a loop for the commands alone runs."""
-        return self._loop is not None and not self._loop.ended()
+        loop = self._loop
+        return loop is not None and loop.started and not loop.ended()
 
     def stop_loop(self, timeout: float | None) -> None:
-        """End that loop, behind the commands posted before, and wait for it."""
-        if self._loop is not None:
+        """End that loop, behind the commands posted before, and wait for it.
+
+        A loop that another thread is just starting ends by itself.
+        """
+        with self._starting:
+            self._may_not_start = True
+            loop = self._loop
+        if loop is not None:
             with contextlib.suppress(PurgatoryClosed):  # already stopped
                 self.post(StopLoop())
-            self._loop.join(timeout)
+            if loop.started:
+                loop.join(timeout)
 
     # Takes a timer's place in a loop for commands.
 
@@ -260,7 +284,7 @@ class Bus:
 
     def finished(self) -> bool:
         """See `Advanceable`."""
-        return self._stopped
+        return self._stopped or self.mailbox.closed
 
     def shut_down(self) -> None:
         """See `Advanceable`."""

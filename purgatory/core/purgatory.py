@@ -23,7 +23,7 @@ from purgatory.core.parts import PurgatoryParts
 from purgatory.core.purgatory_core import PurgatoryCore
 from purgatory.core.section_lists import new_watch_lists
 from purgatory.registry import add_purgatory, live_purgatories
-from timingwheel import Timer, TimerError
+from timingwheel import Timer, TimerClosed, TimerError
 from timingwheel.lowlevel import (
     JOIN_GRACE_S,
     MAX_WORKERS,
@@ -89,13 +89,19 @@ class Purgatory(PurgatoryCore):
     def start(self) -> None:
         """Start the loop: runs posted calls and, with an own timer, advances the clock.
 
-        Does nothing if the loop runs. Raises PurgatoryClosed.
+        Does nothing if the loop runs. Raises PurgatoryClosed, and RuntimeError if the system has no
+        thread left.
         """
         self._parts.check_open()
-        if self._owns_timer:
-            self.timer.start(self._bus)
-        else:
-            self._bus.start_loop()
+        try:
+            if self._owns_timer:
+                self.timer.start(self._bus)
+            else:
+                self._bus.start_loop()
+        except TimerClosed:
+            self._parts.check_open()  # the purgatory's own error
+            raise
+        self._parts.check_open()  # another thread may have closed it meanwhile
         if self.timer.running:
             self._parts.owner.enable_gc_untracking()
 

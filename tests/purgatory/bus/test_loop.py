@@ -18,10 +18,12 @@ from purgatory import (
     PurgatoryClosed,
     PurgatoryForked,
 )
+from purgatory.bus import loop
 from purgatory.bus.commands import CompleteKey
 from purgatory.bus.loop import Bus
+from tests.testing.purgatory_harness import in_thread
 from timingwheel import InlineExecutor, ManualClock, Timer, reaper
-from timingwheel.lowlevel import InterruptibleEvent
+from timingwheel.lowlevel import InterruptibleEvent, Reaper
 
 PATIENCE = 60
 
@@ -292,6 +294,126 @@ class TestLoop:
         """step is refused while a loop runs: a mailbox has one reader."""
         with Purgatory() as p, pytest.raises(RuntimeError, match="loop"):
             p.step()
+
+
+class Starting(Reaper):
+    """A loop that calls `meanwhile` in another thread when it is about to start."""
+
+    meanwhile = None
+
+    def start(self):
+        meanwhile, Starting.meanwhile = Starting.meanwhile, None
+        if meanwhile is not None:
+            in_thread(lambda: meanwhile() or True)
+        super().start()
+
+
+class TestStart:
+    @pytest.fixture(autouse=True)
+    def starting(self, monkeypatch):
+        monkeypatch.setattr(loop, "Reaper", Starting)
+        monkeypatch.setattr(Starting, "meanwhile", None)
+
+    def test_a_second_start_beside_the_first(self, manual):
+        """One loop starts, and close ends the loop."""
+        before = thread_names()
+        Starting.meanwhile = manual.start
+        manual.start()
+        names = [thread.name for thread in threading.enumerate() if thread.name not in before]
+        assert names == ["purgatory-bus"]
+        in_thread(lambda: manual.close() or True)
+        assert thread_names() == before
+
+    def test_close_beside_start(self, manual):
+        """The loop that starts too late ends, and start says why."""
+        before = set(threading.enumerate())
+        Starting.meanwhile = manual.close
+        with pytest.raises(PurgatoryClosed):
+            manual.start()
+        for thread in set(threading.enumerate()) - before:
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+
+    def test_a_loop_does_not_start_behind_close(self, manual):
+        """A thread has found the purgatory open, and is late."""
+        before = thread_names()
+        manual.close()
+        manual._bus.start_loop()
+        assert thread_names() == before
+        assert not manual._bus.loop_runs()
+
+    def test_close_beside_start_with_an_own_timer(self, monkeypatch):
+        """The timer is closed when start comes to it."""
+        p = Purgatory()
+        start = p.timer.start
+        monkeypatch.setattr(p.timer, "start", lambda waiter: (p.close(), start(waiter)))
+        with pytest.raises(PurgatoryClosed):
+            p.start()
+
+    def test_start_again_after_an_error(self, manual, monkeypatch):
+        """The system has no thread left, for a moment."""
+
+        def refuse(thread):
+            raise RuntimeError("can't start new thread")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(RuntimeError, match="can't start"):
+                manual.start()
+        manual.start()
+        future = manual.defer("k")
+        manual.complete_later("k", 1)
+        assert future.result(PATIENCE) == 1
+        manual.close()
+
+
+class TestTwoReaders:
+    @pytest.fixture
+    def bus(self):
+        """A bus of which another thread reads all the time."""
+        bus, ended = Bus("b", print), threading.Event()
+
+        def read():
+            while not ended.is_set():
+                bus.do_posted(None)
+
+        reading = threading.Thread(target=read, daemon=True)
+        reading.start()
+        yield bus
+        ended.set()
+        bus.wake()
+        reading.join(PATIENCE)
+
+    def test_a_step_waits_no_longer_than_its_time(self, bus):
+        """The other thread sleeps in the mailbox until a command comes."""
+        while not bus.mailbox.waiting:
+            bus._reader.wait_unless_ended(threading.Event(), 0.001)
+        in_thread(lambda: bus.do_posted(0) or True)
+        in_thread(lambda: bus.do_posted(0.001) or True)
+
+    def test_a_closing_thread_lets_the_other_do_the_commands(self, bus):
+        """The loop began after the closing thread had looked for a loop."""
+        in_thread(lambda: bus.flush(lambda: False, None) or True)
+
+    def test_after_the_other_it_does_not_wait_for_a_command(self):
+        """Its time counts once, for the lock and the mailbox together."""
+
+        class Taken:
+            """A lock that another thread has at the first look."""
+
+            looks = 0
+
+            def acquire(self, *_):
+                self.looks += 1
+                return self.looks > 1
+
+            def release(self):
+                pass
+
+        bus = Bus("b", print)
+        bus._reading = Taken()
+        in_thread(lambda: bus.do_posted(10 * PATIENCE) or True)
+        assert bus._reading.looks == 2
 
 
 class TestClose:
