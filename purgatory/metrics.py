@@ -24,7 +24,7 @@ from prometheus_client.registry import Collector
 from _purgatory_cpython.locks import freed_at_exit
 from purgatory.errors import PurgatoryError
 from purgatory.registry import ObservablePurgatory, live_purgatories
-from timingwheel.lowlevel import plain_int
+from timingwheel.lowlevel import new_rlock, plain_int
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -165,14 +165,15 @@ class _Members(dict[str, ObservablePurgatory]):
         self.collector = PurgatoryCollector(lambda: list(self.values()))
 
 
-_lock = threading.Lock()  # guards _registered
+# Guards _registered. Re-entrant: a finalizer may close a purgatory while another is registered.
+_lock = new_rlock()
 _registered: "weakref.WeakKeyDictionary[CollectorRegistry, _Members]" = weakref.WeakKeyDictionary()
 
 
 def _reset_after_fork() -> None:
     """Forget the parent's purgatories in a forked child."""
     global _lock  # noqa: PLW0603
-    _lock = threading.Lock()  # a forked child lacks the holder of the old lock
+    _lock = new_rlock()  # a forked child lacks the holder of the old lock
     for members in _registered.values():
         members.clear()
 

@@ -166,6 +166,10 @@ class LaneLock(ReadWriteLock):
         self._common: Final = common
         self._reader = _LaneReader(common, self._lock)
 
+    def is_inside(self) -> bool:
+        """See `ReadWriteLock`."""
+        return self._common.is_inside() or is_owned(self._lock)
+
     def _queue_behind_writer(self) -> None:
         # The writer has the common lock.
         self.check_usable()

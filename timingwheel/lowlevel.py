@@ -28,6 +28,7 @@ from timingwheel.executors.executor import TaskExecutor
 from timingwheel.executors.slow_tasks import MAX_WORKERS, SLOW_TASK_S
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter, reduce_timer_slack
 from timingwheel.runner import is_process_exit
+from timingwheel.rwlock import is_owned
 from timingwheel.task import check_callback, prepare_task
 from timingwheel.timer import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE, JOIN_GRACE_S
 from timingwheel.timer_core import (
@@ -69,6 +70,7 @@ __all__ = [
     "gc_track",
     "gc_untrack",
     "is_frozen",
+    "is_owned",
     "is_process_exit",
     "keep_for_ever",
     "leave_section",

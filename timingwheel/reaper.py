@@ -132,6 +132,9 @@ class Reaper:
                 failure.count = 0
             except BaseException as error:  # noqa: BLE001  # it is reported
                 failure.add(error)
+        # The timer may have finished before the first step: a waiter that serves other threads, as
+        # a mailbox does, must know the thread that ends here.
+        self._waiter.wait(0.0)
 
 
 class Failure:

@@ -42,6 +42,7 @@ class ReadWriteLock:
         "_lock",
         "_poison",
         "_queued",
+        "_queued_threads",
         "_reader",
         "_readers_inside",
         "_turnstile",
@@ -55,11 +56,12 @@ class ReadWriteLock:
         self._reader: AbstractContextManager[object] = (
             _Reader(self) if ATOMIC_SECTIONS else self._lock
         )
-        # Guards the two fields below; notified when one changes. Lock order: a thread never holds
+        # Guards the fields below; notified when one changes. Lock order: a thread never holds
         # the turnstile while it waits for _lock, save in a finalizer inside the turnstile; a thread
         # that has _lock never waits for the turnstile.
         self._turnstile = new_hot_condition()
         self._queued: i64 = 0  # readers at the turnstile
+        self._queued_threads: list[int] = []  # their thread ids; a signal handler may queue again
         # The writer's thread id, waiting or inside; 0: none; -1: poisoned. Readers read it without
         # the turnstile: at worst one gets in ahead of the writer.
         self._writer: i64 = 0
@@ -102,6 +104,7 @@ class ReadWriteLock:
     def after_freeze(self) -> None:
         """Forget a writer and readers that the interpreter's exit has frozen."""
         self._queued = 0
+        self._queued_threads = []
         if self._poison is None:
             self._writer = 0
 
@@ -119,14 +122,32 @@ class ReadWriteLock:
         if self._poison is not None:
             raise self._poison
 
+    def is_inside(self) -> bool:
+        """Return whether the calling thread has a side, or waits for one.
+
+        So a signal handler or a finalizer that came in the middle of a call of its thread: it must
+        not wait for a thread that needs the lock.
+        """
+        return self._is_owned() or threading.get_ident() in self._queued_threads
+
+    def _is_owned(self) -> bool:
+        return (
+            is_owned(self._lock)
+            or is_owned(self._turnstile)
+            # The writer itself, while it waits for the last reader to leave.
+            or self._writer == threading.get_ident()
+        )
+
     def _queue_behind_writer(self) -> None:
         self.check_usable()
         # A thread that is inside must not wait.
-        if is_owned(self._lock) or is_owned(self._turnstile):
+        if self._is_owned():
             return
+        me = threading.get_ident()
         with self._turnstile:
             self._queued += 1
             try:
+                self._queued_threads.append(me)
                 while True:  # without a condition: see `_purgatory_cpython.locks`
                     if self._writer <= 0:
                         break
@@ -134,14 +155,20 @@ class ReadWriteLock:
             finally:
                 self._queued -= 1
                 try:
-                    self._turnstile.notify_all()
+                    self._note_left(me)
                 except BaseException:  # an interrupt: the writer may be waiting for this reader
-                    self._turnstile.notify_all()
+                    self._note_left(me)
                     raise
+
+    def _note_left(self, thread: int) -> None:
+        """Tell the writer that a reader has left the queue. Idempotent. Under the turnstile."""
+        if self._queued_threads.count(thread) > 0:
+            self._queued_threads.remove(thread)
+        self._turnstile.notify_all()
 
     def __enter__(self) -> None:
         self.check_usable()
-        if is_owned(self._lock) or is_owned(self._turnstile):
+        if self._is_owned():
             raise RuntimeError("this thread holds the lock already and cannot become its writer")
         me = threading.get_ident()
         try:

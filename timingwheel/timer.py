@@ -26,13 +26,14 @@ from timingwheel.clocks.clock import Clock
 from timingwheel.clocks.clock_reader import clock_reader_for
 from timingwheel.clocks.duration import delay_to_ns, moment_to_ns, tick_to_ns, to_ns
 from timingwheel.errors import TimerClosed, TimerForked
-from timingwheel.executors.executor import TaskExecutor
+from timingwheel.executors.executor import LockingExecutor, TaskExecutor
 from timingwheel.executors.slow_tasks import ClockLeader, WorkerExecutor
 from timingwheel.executors.user_pool import RefusedBuckets, executor_for
 from timingwheel.lanes import MANY_LANES, Lanes
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.recurring import Recurring
 from timingwheel.runner import OnError, TaskRunner
+from timingwheel.rwlock import is_owned
 from timingwheel.stats import TimerStats, WheelLevel
 from timingwheel.task import TimerTask, check_callback
 from timingwheel.timer_core import TimerCore, add_task_at
@@ -95,6 +96,7 @@ class Timer(TimerCore):
         self._refused = RefusedBuckets(workers, counts, self._runner)
         task_executor = executor_for(executor, workers, counts, self._refused.run)
         super().__init__(name, reader, state, lanes, task_executor, limit)
+        self._cancels_pending = False  # set once, by the first `close` that cancels
         # Guarded by _lock.
         self._reaper: Reaper | ClockLeader | None = None
         self._waiters: tuple[Waiter, ...] = ()
@@ -334,8 +336,11 @@ class Timer(TimerCore):
         has fired, or `timeout` seconds have passed, then cancel the rest. (Without a reaper, run
         what is due; the first `advance_clock` after `timeout` cancels the rest.) What came due
         before is finished, within `timeout`. `wait`: return when all that has happened, or after
-        `timeout`. Does nothing in a forked child.
+        `timeout`. A signal handler or finalizer that interrupts a call of this timer in the same
+        thread does not wait: see `holds_lock`. Does nothing in a forked child.
         """
+        is_inside = self.holds_lock()
+        wait = wait and not is_inside
         if timeout is not None:
             self._runner.close_deadline = real_seconds() + float(to_ns(timeout, "timeout")) / 1e9
         at_exit.free_all()
@@ -346,16 +351,34 @@ class Timer(TimerCore):
         except TimerForked:
             return
         if cancel_pending:
+            self._cancels_pending = True
             self._cancel_pending()
         self._wake()
         if self._reaper is None:
-            self._drain()
+            if not is_inside:  # else the next `advance_clock` runs what is due
+                self._drain()
         elif wait:
             self._reaper.join(self._join_timeout())
             if self._time_left() == 0:
                 self._cancel_pending()  # the reaper may be stuck in an inline task
         if self._reaper is None or self._reaper.ended() or cancel_pending:
             self._close_executors(wait)
+
+    def holds_lock(self) -> bool:
+        """Return whether the calling thread has a lock that the timer's threads need.
+
+        If so, the caller is a signal handler or a finalizer in the middle of another call of its
+        thread, and would wait for those threads for ever.
+        """
+        return (
+            any(
+                state.lock.is_inside() or is_owned(state.queue._lock)
+                for state in self._wheels.all()
+            )
+            or is_owned(self._runner.lateness._lock)
+            or self._refused.holds_lock()
+            or (isinstance(self._executor, LockingExecutor) and self._executor.holds_lock())
+        )
 
     def _set_closed(self) -> None:
         self._closed = True
@@ -380,7 +403,10 @@ class Timer(TimerCore):
             return False
         if self._reaper is not None and self._time_left() == 0:
             return True
-        in_wheels = any(state.counters.waiting for state in self._wheels.all())
+        # A call that `close` interrupted may still add its task, which `shut_down` cancels.
+        in_wheels = not self._cancels_pending and any(
+            state.counters.waiting for state in self._wheels.all()
+        )
         return not (in_wheels or self._wheels.has_undelivered())
 
     def shut_down(self) -> None:

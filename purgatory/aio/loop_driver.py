@@ -7,7 +7,9 @@ It sleeps in the loop's own timer, until the timer's first bucket is due. Posted
 
 import asyncio
 import logging
+import os
 import threading
+import weakref
 
 from purgatory.aio.loop_delivery import LoopDelivery
 from purgatory.bus.loop import Bus
@@ -33,7 +35,11 @@ class LoopDriver:
     def __init__(self, timer: Timer, bus: Bus, delivery: LoopDelivery) -> None:
         self._timer = timer
         self._bus = bus
-        self._descriptor = bus.mailbox.fileno()  # kept, for a closed mailbox has none
+        # A copy. The purgatory may be closed at any time, by any thread; the loop must not watch a
+        # number that then belongs to another file.
+        self._descriptor = _copy_descriptor(bus)
+        self._close_descriptor = weakref.finalize(self, _close_descriptor, self._descriptor)
+        self._close_descriptor.atexit = False
         self._delivery = delivery
         self._loop: asyncio.AbstractEventLoop = delivery.loop
         # The next step, and its time on the loop's clock.
@@ -46,17 +52,25 @@ class LoopDriver:
     def start(self) -> None:
         """Begin to drive the timer. In the loop."""
         self._timer.change_waiters(add=self)
-        self._loop.add_reader(self._descriptor, self._do_posted)
+        if self._descriptor >= 0:
+            self._loop.add_reader(self._descriptor, self._do_posted)
         self._step()
 
     def stop(self) -> None:
-        """Leave the timer and the loop. In the loop."""
+        """Leave the timer and the loop. Idempotent. In the loop."""
         self._is_stopped = True
         self._timer.change_waiters(remove=self)
-        self._loop.remove_reader(self._descriptor)
+        self._leave_mailbox()
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
+
+    def _leave_mailbox(self) -> None:
+        """Let the loop watch the mailbox no longer. Idempotent: the number may be used again."""
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            self._loop.remove_reader(descriptor)
+            self._close_descriptor()
 
     def wait(self, timeout: float | None) -> None:
         """Raise: a loop does not wait here. Part of the `Waiter` protocol."""
@@ -117,10 +131,12 @@ class LoopDriver:
         return ERROR_PAUSE_S
 
     def _do_posted(self) -> None:
-        """Do posted commands; their futures are resolved in portions."""
+        """Do posted commands; their futures are resolved in portions. Leave a closed mailbox."""
         self._delivery.hold_back()
         try:
-            self._bus.wait(0)
+            self._bus.do_posted(0)
+            if self._bus.mailbox.closed:
+                self._leave_mailbox()
         finally:
             self._delivery.deliver_portion()
 
@@ -139,3 +155,22 @@ class LoopDriver:
             self._delivery.deliver_portion()
             if not self._is_stopped:
                 self._arm(pause)
+
+
+def _copy_descriptor(bus: Bus) -> int:
+    """Return a copy of the descriptor of the bus's mailbox; -1 if the mailbox is closed."""
+    try:
+        copy = os.dup(bus.mailbox.fileno())
+    except OSError:
+        if bus.mailbox.closed:
+            return -1
+        raise
+    if bus.mailbox.closed:  # meanwhile: the copy may be of another file
+        os.close(copy)
+        return -1
+    return copy
+
+
+def _close_descriptor(descriptor: int) -> None:
+    if descriptor >= 0:
+        os.close(descriptor)

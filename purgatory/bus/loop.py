@@ -12,18 +12,28 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from itertools import starmap
 
 from _purgatory_cpython import at_exit
 from mq import Mailbox, MailboxClosed
 from purgatory.bus.commands import Barrier, KeyCommand, LoopCommand, StopLoop, Wake
 from purgatory.bus.worker_pool import WorkerPool, shorter
 from purgatory.errors import PurgatoryClosed
-from timingwheel.lowlevel import InterruptibleEvent, Reaper, new_rlock
+from timingwheel.lowlevel import (
+    JOIN_GRACE_S,
+    InterruptibleEvent,
+    Reaper,
+    new_rlock,
+    real_seconds,
+)
 
 log: logging.Logger = logging.getLogger(__name__)
 
 BATCH = 1024  # commands done in a row before the loop looks at the clock again
 _WAKE = Wake()
+# How soon a closing thread looks again that met another reader: the other sets the barrier, unless
+# its time to wait was over just before.
+_OTHER_READER_S = 0.001
 
 
 class _Mark:
@@ -79,6 +89,11 @@ def _note_end(this: "weakref.ref[MailboxReader]", dead: "weakref.ref[_Mark]") ->
             event.set()
 
 
+def _lock_timeout(timeout: float | None) -> float:
+    """Return a timeout as `acquire` expects."""
+    return -1 if timeout is None else max(0.0, min(timeout, threading.TIMEOUT_MAX))
+
+
 class Bus:
     """The mailbox of a purgatory's loop. Any thread posts; the loop's thread calls `wait`.
 
@@ -103,7 +118,9 @@ class Bus:
         self._reader = MailboxReader()
         self._stopped = False
         self._is_frozen = False
+        self._starting = new_rlock()  # guards the two fields below; a leaf lock
         self._loop: Reaper | None = None  # None: the timer's reaper
+        self._may_not_start = False
         at_exit.register_locks(self)  # and the purgatory's, by `do_command`
 
     def post(self, command: LoopCommand) -> None:
@@ -122,8 +139,16 @@ class Bus:
             self.mailbox.send(_WAKE)
 
     def wait(self, timeout: float | None) -> None:
-        """Wait up to `timeout` seconds for commands; handle all received."""
+        """Do as `do_posted`, in the loop's thread."""
         self._reader.enter()
+        self.do_posted(timeout)
+
+    def do_posted(self, timeout: float | None) -> None:
+        """Wait up to `timeout` seconds for commands; handle all received.
+
+        Waits no longer for another thread that does the same: a loop and a thread that steps or
+        closes may meet.
+        """
         self._take(self._until_next_look(timeout))
         while (command := self._next_command()) is not None:
             try:
@@ -142,14 +167,25 @@ class Bus:
         return shorter(timeout, look)
 
     def _take(self, timeout: float | None) -> None:
-        with self._reading:
-            if self._batch:  # a command called: go on with the others
-                return
-            with contextlib.suppress(MailboxClosed):
-                command = self.mailbox.recv(timeout)
-                while command is not None:
-                    self._batch.append(command)
-                    command = self.mailbox.recv(0) if len(self._batch) < BATCH else None
+        taken: list[bool] = []
+        try:
+            # In one call of C: after an interrupt the list tells if the lock was taken.
+            taken.extend(starmap(self._reading.acquire, ((False,),)))
+            if not taken[0]:  # another thread reads: wait for that thread, and for no command
+                taken.extend(starmap(self._reading.acquire, ((True, _lock_timeout(timeout)),)))
+                timeout = 0
+            if taken[-1] and not self._batch:  # else a command called: go on with the others
+                self._receive(timeout)
+        finally:
+            if taken and taken[-1]:
+                self._reading.release()
+
+    def _receive(self, timeout: float | None) -> None:
+        with contextlib.suppress(MailboxClosed):
+            command = self.mailbox.recv(timeout)
+            while command is not None:
+                self._batch.append(command)
+                command = self.mailbox.recv(0) if len(self._batch) < BATCH else None
 
     def _do(self, command: LoopCommand) -> None:
         match command:
@@ -162,23 +198,36 @@ class Bus:
             case _:
                 self._do_command(command)
 
-    def flush(self, loop_runs: Callable[[], bool], timeout: float | None) -> None:
+    def flush(
+        self, loop_runs: Callable[[], bool], timeout: float | None, *, wait: bool = True
+    ) -> None:
         """Return when all earlier commands are done; `loop_runs` says whether a loop is.
 
         Gives up after `timeout` seconds. In the loop's own thread, or if no loop runs, they are
-        done here.
+        done here. Without `wait` too, as far as the loop has not begun them.
         """
         if self.mailbox.closed or self._is_frozen:
             return
         reached = InterruptibleEvent()
-        self.post(Barrier(reached))
+        try:
+            self.post(Barrier(reached))
+        except PurgatoryClosed:  # another thread closes, too, and has flushed
+            return
         if timeout == 0:
             return
-        if self._reader.is_here() or not loop_runs():
-            while not reached.is_set():
-                self.wait(0)
+        is_loop = self._reader.is_here() or not loop_runs()
+        if is_loop or not wait:
+            self._do_until(reached, None if is_loop else JOIN_GRACE_S)
         elif not self._reader.wait_unless_ended(reached, timeout):
             self.flush(lambda: False, timeout)
+
+    def _do_until(self, reached: threading.Event, timeout: float | None) -> None:
+        """Do commands here until a barrier is reached, here or in another thread."""
+        end_s = None if timeout is None else real_seconds() + timeout
+        while not reached.is_set() and (end_s is None or real_seconds() < end_s):
+            self.do_posted(0)
+            if not self.mailbox.peek():  # else there were more than `BATCH`
+                reached.wait(_OTHER_READER_S)
 
     def after_freeze(self) -> None:
         """Note whether the interpreter's exit has frozen a thread in `_take`."""
@@ -188,21 +237,40 @@ class Bus:
             self._is_frozen = True
 
     def start_loop(self) -> None:
-        """Start a loop for the commands alone; does nothing if it runs."""
-        if self._loop is None:
-            self._loop = Reaper(self, self, f"{self._name}-bus")
-            self._loop.start()
+        """Start a loop for the commands alone; does nothing if it runs, or after `stop_loop`.
+
+        After an error another call tries again.
+        """
+        loop = Reaper(self, self, f"{self._name}-bus")
+        with self._starting:
+            if self._loop is not None or self._may_not_start:
+                return
+            self._loop = loop
+        # Without the lock: a finalizer in the new thread may close the purgatory.
+        try:
+            loop.start()
+        finally:
+            if not loop.started:
+                self._loop = None
 
     def loop_runs(self) -> bool:
         """Whether a loop for the commands alone runs."""
-        return self._loop is not None and not self._loop.ended()
+        loop = self._loop
+        return loop is not None and loop.started and not loop.ended()
 
     def stop_loop(self, timeout: float | None) -> None:
-        """End that loop, behind the commands posted before, and wait for it."""
-        if self._loop is not None:
+        """End that loop, behind the commands posted before, and wait for it.
+
+        A loop that another thread is just starting ends by itself.
+        """
+        with self._starting:
+            self._may_not_start = True
+            loop = self._loop
+        if loop is not None:
             with contextlib.suppress(PurgatoryClosed):  # already stopped
                 self.post(StopLoop())
-            self._loop.join(timeout)
+            if loop.started:
+                loop.join(timeout)
 
     # Takes a timer's place in a loop for commands.
 
@@ -216,7 +284,7 @@ class Bus:
 
     def finished(self) -> bool:
         """See `Advanceable`."""
-        return self._stopped
+        return self._stopped or self.mailbox.closed
 
     def shut_down(self) -> None:
         """See `Advanceable`."""

@@ -22,7 +22,13 @@ from typing import Any
 from _purgatory_cpython import at_exit
 from mq import Mailbox, MailboxClosed, YPipe
 from purgatory.bus.commands import Activate, ExpiredBatch, Term, TermAck, WorkerCommand
-from timingwheel.lowlevel import SLOW_TASK_S, InterruptibleThread, new_rlock, real_seconds
+from timingwheel.lowlevel import (
+    SLOW_TASK_S,
+    InterruptibleThread,
+    is_owned,
+    new_rlock,
+    real_seconds,
+)
 
 Run = Callable[[Any], object]
 
@@ -219,6 +225,10 @@ class WorkerPool:
             return self._start_worker()
         except RuntimeError:  # no thread is left: the batches wait
             return None
+
+    def holds_lock(self) -> bool:
+        """See `LockingExecutor`."""
+        return is_owned(self._lock)
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
         """Let the workers finish their batches; with `wait`, wait up to `timeout` seconds."""

@@ -19,6 +19,7 @@ from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import (
     CANCELLED,
     COMPLETED,
+    PROGRESSED,
     UNAFFECTED,
     WON,
     exception_of,
@@ -26,6 +27,8 @@ from purgatory.core.operations.operation_state import (
 from purgatory.core.operations.outcome_race import finalize, finish, request_check
 from purgatory.core.parts import PurgatoryParts
 from timingwheel.lowlevel import COMPILED, to_ns
+
+Claim = tuple[HeldEvent, Unit]
 
 _NONE_LEFT: Final = -1  # effect of an offer if all units of the event are claimed
 
@@ -110,11 +113,16 @@ def _spread(held: HeldEvents, event: HeldEvent, operations: list[DelayedOperatio
 
 
 def _offer(
-    held: HeldEvents, event: HeldEvent, operations: list[DelayedOperation], index: int
+    held: HeldEvents,
+    event: HeldEvent,
+    operations: list[DelayedOperation],
+    index: int,
+    claims: list[Claim] | None = None,
 ) -> int:
     """Offer an event to one operation; return the effect, or _NONE_LEFT.
 
     If no unit is left, this operation and all later ones are remembered in case a unit is returned.
+    `claims`: of a submission under way, takes a unit that has not completed the operation.
     """
     operation = operations[index]
     unit = Unit()
@@ -123,10 +131,16 @@ def _offer(
         if not held.claim(event, unit, operations, index):
             return _NONE_LEFT
         effect = operation._op_count_key(event.key, event.value)
-        held.settle(event, unit, effect)
+        if claims is not None and effect == PROGRESSED:
+            claims.append((event, unit))
+        else:
+            held.settle(event, unit, effect)
         if effect == WON:
             finalize(operation, COMPLETED)
     except BaseException:  # an interrupt, or a key that cannot be compared
+        if claims is not None and operation._op_outcome is None:
+            claims.append((event, unit))
+            raise
         is_used = effect != UNAFFECTED or operation._op_outcome is not None
         held.settle(event, unit, WON if is_used else UNAFFECTED)
         if effect == WON:
@@ -136,9 +150,16 @@ def _offer(
 
 
 def count_held(
-    parts: PurgatoryParts, operation: DelayedOperation, keys: tuple[Hashable, ...]
+    parts: PurgatoryParts,
+    operation: DelayedOperation,
+    keys: tuple[Hashable, ...],
+    claims: list[Claim],
 ) -> bool:
-    """Count held events for an operation; True if this call completed the operation."""
+    """Count held events for an operation; True if this call completed the operation.
+
+    `claims`: takes the units that brought the operation nearer. The caller settles them, once the
+    submission has succeeded or failed.
+    """
     held = parts.held
     completed = False
     for event in held.find(keys):
@@ -146,10 +167,25 @@ def count_held(
             break
         if event.spreading:
             _spread(held, event, _before(operation, parts.lists.watchers_of(event.key)))
-        if _offer(held, event, [operation], 0) >= WON:
+        if _offer(held, event, [operation], 0, claims) >= WON:
             completed = True
         _spread(held, event, held.take_refused(event))
     return completed
+
+
+def settle_claims(held: HeldEvents, claims: list[Claim], effect: int) -> None:
+    """Use the units of a submission, or return them, for others, if `effect` is UNAFFECTED."""
+    try:
+        _settle_claims(held, claims, effect)
+    except BaseException:  # an interrupt; to settle is idempotent
+        _settle_claims(held, claims, effect)
+        raise
+
+
+def _settle_claims(held: HeldEvents, claims: list[Claim], effect: int) -> None:
+    for event, unit in claims:
+        held.settle(event, unit, effect)
+        _spread(held, event, held.take_refused(event))
 
 
 def _before(

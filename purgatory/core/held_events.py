@@ -15,7 +15,7 @@ from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import UNAFFECTED
 from purgatory.errors import HeldFull
 from timingwheel import Timer, TimerClosed, TimerTask
-from timingwheel.lowlevel import MAX_COUNT, new_hot_rlock, now_ns, plain_int
+from timingwheel.lowlevel import MAX_COUNT, is_owned, new_hot_rlock, now_ns, plain_int
 
 UNLIMITED: Final = -1
 
@@ -217,6 +217,10 @@ class HeldEvents:
                     refused, event.refused = event.refused, []
                     return refused
         return []
+
+    def holds_lock(self) -> bool:
+        """Return whether the calling thread is in the middle of a change or a look."""
+        return is_owned(self._lock)
 
     def close(self) -> None:
         """Drop all events, and hold none from now on."""

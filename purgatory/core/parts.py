@@ -7,7 +7,7 @@ to one object wait for each other, so each thread's operations refer to the thre
 owner.
 """
 
-from typing import Final
+from typing import Final, cast
 
 from _purgatory_cpython.fork import FORK_COUNTER
 from _purgatory_cpython.mypyc_types import i64
@@ -65,6 +65,14 @@ class PurgatoryParts:
         if self.owner.untracks and operation._op_outcome is None:
             # Atomic with the check: the ending thread tracks it again.
             _gc_untrack(operation)
+
+    def holds_lock(self) -> bool:
+        """Return whether the calling thread has a lock of the lists, held events or timer.
+
+        See `Timer.holds_lock`.
+        """
+        timer = cast("Timer", self.timer)
+        return self.lists.holds_lock() or self.held.holds_lock() or timer.holds_lock()
 
     def check_open(self) -> None:
         """Raise PurgatoryClosed if nothing may be watched any more, PurgatoryForked in a child."""

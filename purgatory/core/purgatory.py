@@ -23,7 +23,7 @@ from purgatory.core.parts import PurgatoryParts
 from purgatory.core.purgatory_core import PurgatoryCore
 from purgatory.core.section_lists import new_watch_lists
 from purgatory.registry import add_purgatory, live_purgatories
-from timingwheel import Timer, TimerError
+from timingwheel import Timer, TimerClosed, TimerError
 from timingwheel.lowlevel import (
     JOIN_GRACE_S,
     MAX_WORKERS,
@@ -89,13 +89,19 @@ class Purgatory(PurgatoryCore):
     def start(self) -> None:
         """Start the loop: runs posted calls and, with an own timer, advances the clock.
 
-        Does nothing if the loop runs. Raises PurgatoryClosed.
+        Does nothing if the loop runs. Raises PurgatoryClosed, and RuntimeError if the system has no
+        thread left.
         """
         self._parts.check_open()
-        if self._owns_timer:
-            self.timer.start(self._bus)
-        else:
-            self._bus.start_loop()
+        try:
+            if self._owns_timer:
+                self.timer.start(self._bus)
+            else:
+                self._bus.start_loop()
+        except TimerClosed:
+            self._parts.check_open()  # the purgatory's own error
+            raise
+        self._parts.check_open()  # another thread may have closed it meanwhile
         if self.timer.running:
             self._parts.owner.enable_gc_untracking()
 
@@ -109,7 +115,7 @@ class Purgatory(PurgatoryCore):
             raise RuntimeError(f"purgatory {self.name!r} is started; its loop does the steps")
         delay = self.timer.max_sleep() if self._owns_timer else None
         seconds = to_ms(timeout, "timeout") / 1000
-        self._bus.wait(seconds if delay is None else min(seconds, delay))
+        self._bus.do_posted(seconds if delay is None else min(seconds, delay))
         return self._owns_timer and self.timer.advance_clock()
 
     def close(
@@ -122,21 +128,24 @@ class Purgatory(PurgatoryCore):
 
         `cancel_pending`: cancel pending operations, so that their futures raise OperationCancelled;
         False: let them complete or expire for up to `timeout` seconds, then cancel the rest.
-        `wait`: return after all ended. With a shared timer, another thread must advance its clock
-        meanwhile. A `try_complete` should pass a timeout: its own operation cannot end before
-        `try_complete` returns. The metrics leave their registry. In a forked child: nothing. Raises
-        TypeError and ValueError for a bad timeout.
+        `wait`: return after all ended; False: wait for no callback, as a signal handler should.
+        With a shared timer, another thread must advance its clock meanwhile. A `try_complete`
+        should pass a timeout: its own operation cannot end before `try_complete` returns. A signal
+        handler or finalizer never waits if its thread has a lock of ours: see `Timer.holds_lock`.
+        The metrics leave their registry. In a forked child: nothing. Raises TypeError and
+        ValueError for a bad timeout.
         """
         if self._parts.owner.forked:
             return
         seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
         at_exit.free_all()
+        wait = wait and not self._parts.holds_lock()
         self._parts.lists.close()
         self._parts.held.close()  # no submission remains
         if self._registry is not None:
             self._unregister(self, self._registry)
         end_s = None if seconds is None else real_seconds() + seconds
-        self._bus.flush(self._loop_runs, seconds)
+        self._bus.flush(self._loop_runs, seconds, wait=wait)
         self._bus.stop_loop(_join_seconds(end_s) if wait else 0)
         try:
             self._finish_pending(wait, cancel_pending, timeout, end_s)

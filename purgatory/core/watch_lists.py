@@ -27,7 +27,7 @@ from purgatory.core.operations.operation_state import (
     Outcome,
 )
 from purgatory.errors import PurgatoryClosed
-from timingwheel.lowlevel import InterruptibleEvent
+from timingwheel.lowlevel import InterruptibleEvent, is_owned
 
 # The operations of a key by sequence number, in order of arrival: user classes may define __eq__,
 # and ids would collide in a dict. A sole operation stands in place of the dict.
@@ -290,6 +290,10 @@ class WatchLists:
         with self._lock:
             self.closed = True
             self._note_drained()
+
+    def holds_lock(self) -> bool:
+        """Return whether the calling thread is in the middle of a change or a look."""
+        return any(is_owned(shard.lock) for shard in self._shards)
 
     def after_freeze(self) -> None:
         """Forget a change in which the interpreter's exit has frozen a thread."""

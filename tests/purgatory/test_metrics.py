@@ -19,7 +19,7 @@ from purgatory import Purgatory
 from purgatory.aio import AsyncPurgatory
 from purgatory.metrics import MetricsError, PurgatoryCollector, serve
 from purgatory.registry import live_purgatories
-from tests.testing.purgatory_harness import HANG, PurgatoryHarness, Recorder
+from tests.testing.purgatory_harness import HANG, PurgatoryHarness, Recorder, in_thread
 from timingwheel import InlineExecutor, ManualClock, Timer
 
 
@@ -186,6 +186,20 @@ class TestRegistry:
         p.close()  # a second close does not unregister the new one
         assert ("purgatory_operations_pending", (("name", "same"),)) in samples(registry)
         again.close()
+
+    def test_a_finalizer_closes_another_while_one_registers(self):
+        """The collector may run the finalizer in the middle of a registration."""
+        old = Purgatory("old", registry=CollectorRegistry())
+
+        class Collecting(CollectorRegistry):
+            def register(self, collector):
+                old.close()  # as a finalizer would
+                super().register(collector)
+
+        registry = Collecting()
+        new = in_thread(lambda: Purgatory("new", registry=registry))
+        assert any(("name", "new") in labels for _, labels in samples(registry))
+        new.close()
 
     def test_without_registry_nothing_is_registered(self):
         """The default registry stays as it was."""

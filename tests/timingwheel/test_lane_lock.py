@@ -57,6 +57,16 @@ def test_each_side_excludes_both(lanes):
     assert total == [8000]
 
 
+def test_the_thread_inside(lanes, common):
+    """A thread with a lane's lock, or with the common lock, is inside all lanes."""
+    assert not lanes[1].is_inside()
+    with lanes[0].reading():
+        assert lanes[0].is_inside()
+        assert lanes[1].is_inside()
+    with common.reading():
+        assert lanes[1].is_inside()
+
+
 def test_a_drain_of_one_lane_lets_the_queued_readers_of_another_through(lanes, common):
     """A reader that queued during one write is through before the next one begins."""
     first, second = lanes

@@ -157,6 +157,64 @@ def test_a_finalizer_in_the_turnstile(threads):
     assert threads.notes[-1] == "reader"
 
 
+def test_the_thread_inside(threads):
+    """A thread is inside while it has a side or waits for one, and no other thread is."""
+    lock = ReadWriteLock()
+    assert not lock.is_inside()
+    with lock.reading():
+        assert lock.is_inside()
+        threads.start(lambda: threads.notes.append(lock.is_inside()))
+        threads.end()
+    with lock:
+        assert lock.is_inside()
+    with lock._turnstile:
+        assert lock.is_inside()
+    assert not lock.is_inside()
+    assert threads.notes == [False]
+
+
+def test_a_signal_handler_in_a_queueing_reader(threads):
+    """The turnstile is free while the thread waits; the thread is inside all the same."""
+    lock = ReadWriteLock()
+
+    class Turnstile(HotCondition):
+        def wait(self, timeout=None):
+            state = self._release_save()
+            threads.notes.append(lock.is_inside())
+            self._acquire_restore(state)
+            return super().wait(timeout)
+
+    def read():
+        with lock.reading():
+            pass
+        threads.notes.append(lock.is_inside())
+
+    lock._turnstile = Turnstile()
+    with lock:
+        threads.start(read)
+        until(lambda: threads.notes)
+    threads.end()
+    assert threads.notes[0] is True
+    assert threads.notes[-1] is False
+
+
+def test_a_signal_handler_in_a_waiting_writer(threads):
+    """A writer waits for the last reader to leave; its handler may read, and waits for none."""
+    lock = ReadWriteLock()
+
+    def handler():
+        lock._writer = threading.get_ident()
+        threads.notes.append(lock.is_inside())
+        with lock.reading():
+            threads.notes.append("read")
+        lock.release_write()
+
+    threads.start(handler)
+    threads.end()
+    assert threads.notes == [True, "read"]
+    assert not lock.is_inside()
+
+
 def test_release_write():
     """release_write does nothing in a thread that does not have the write side."""
     lock = ReadWriteLock()

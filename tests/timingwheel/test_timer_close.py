@@ -16,6 +16,15 @@ MATRIX = list(
     itertools.product(EXECUTORS, [True, False], [True, False], [True, False], [None, 0, 0.05])
 )
 
+LOCKS = {
+    "timer": lambda timer: timer._lock.reading(),
+    "turnstile": lambda timer: timer._lock._turnstile,
+    "delay queue": lambda timer: timer._wheel_state.queue._lock,
+    "executor": lambda timer: timer._executor._lock,
+    "refused buckets": lambda timer: timer._refused._workers._lock,
+    "lateness": lambda timer: timer._runner.lateness._lock,
+}
+
 
 class Watch(TimerTask):
     """A task that records what became of it."""
@@ -347,6 +356,39 @@ class TestAlwaysReturns:
             assert all(len(task.notes) == 1 for task in tasks)
             assert all(task.done() for task in tasks)
             assert len(timer) == 0
+
+    @pytest.mark.parametrize("executor", EXECUTORS)
+    @pytest.mark.parametrize("started", [True, False])
+    @pytest.mark.parametrize("lock", LOCKS)
+    def test_in_the_middle_of_a_call(self, make, executor, started, lock):
+        """A signal handler interrupts a call under a lock: close waits for no thread."""
+        timer = make(executor)
+        if started:
+            timer.start()
+        timer.add(waiting := Watch(1000))
+
+        def interrupted():
+            with LOCKS[lock](timer):
+                timer.close()
+
+        thread = threading.Thread(target=interrupted, daemon=True)
+        thread.start()
+        thread.join(30)
+        assert not thread.is_alive()
+        assert waiting.notes == ["closed"]
+        timer.close()
+        settled(timer)
+
+    def test_an_interrupted_call_adds_a_task_afterwards(self):
+        """The reaper cancels the task, and ends."""
+        timer, late = Timer(), Watch(1000)
+        timer.start()
+        with timer._lock.reading():
+            timer.close()
+            timer._wheel_state.place(late, timer._clock_reader.now_ns() + 10**12)
+        settled(timer)
+        assert late.notes == ["closed"]
+        assert len(timer) == 0
 
     def test_closed_timer_does_not_spin(self, make):
         """Waiting on a closed timer without time left returns at once."""

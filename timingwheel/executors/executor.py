@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from _purgatory_cpython.locks import new_rlock
 from timingwheel.bucket import TimerTaskList
+from timingwheel.rwlock import is_owned
 
 RunBucket = Callable[[TimerTaskList], None]
 
@@ -33,6 +34,14 @@ class TaskExecutor(Protocol):
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
         """Finish dispatched buckets; with `wait`, wait for at most `timeout` seconds."""
+
+
+@runtime_checkable
+class LockingExecutor(Protocol):
+    """An executor with a lock that its threads need."""
+
+    def holds_lock(self) -> bool:
+        """Return whether the calling thread has the lock, and so must not wait for the threads."""
 
 
 class _InlineQueue(threading.local):
@@ -95,6 +104,10 @@ class InlineExecutor:
             with self._lock:
                 queue.waiting.extendleft(reversed(self._interrupted))
                 self._interrupted.clear()
+
+    def holds_lock(self) -> bool:
+        """See `LockingExecutor`."""
+        return is_owned(self._lock)
 
     def close(self, *, wait: bool, timeout: float | None) -> None:  # noqa: ARG002  # no thread
         """See `TaskExecutor`."""

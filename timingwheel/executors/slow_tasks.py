@@ -44,6 +44,7 @@ from timingwheel.reaper import (
     Waiter,
     reduce_timer_slack,
 )
+from timingwheel.rwlock import is_owned
 
 # A leader that spends so long in one task is replaced, after up to twice as long. Shorter, ordinary
 # tasks would often overlap; longer, other tasks would be late.
@@ -135,6 +136,10 @@ class WorkerExecutor:
 
     def resume(self) -> None:
         """Do nothing: the leader continues by itself."""
+
+    def holds_lock(self) -> bool:
+        """See `LockingExecutor`."""
+        return is_owned(self._lock)
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
         """End the workers once nothing is queued; in a worker, wait for none."""

@@ -14,6 +14,7 @@ from timingwheel.bucket import TimerTaskList
 from timingwheel.executors.executor import InlineExecutor, RunBucket, TaskExecutor
 from timingwheel.executors.slow_tasks import FiredCount, WorkerExecutor
 from timingwheel.runner import TaskRunner
+from timingwheel.rwlock import is_owned
 
 Refuse = Callable[[TimerTaskList, BaseException], None]
 
@@ -77,6 +78,10 @@ class PoolExecutor:
         if left:
             self._refuse(bucket, _error_of(future))
 
+    def holds_lock(self) -> bool:
+        """See `LockingExecutor`."""
+        return is_owned(self._lock)
+
     def close(self, *, wait: bool, timeout: float | None) -> None:
         """Wait for the jobs in the pool; not in a job: two would deadlock."""
         if wait and not self._context.in_job:
@@ -108,6 +113,10 @@ class RefusedBuckets:
         except RuntimeError:
             self._runner.run(bucket)
         self._runner.report_refused(tasks, error)
+
+    def holds_lock(self) -> bool:
+        """See `LockingExecutor`."""
+        return self._workers.holds_lock()
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
         """See `TaskExecutor`."""

@@ -98,6 +98,11 @@ class KeyedOperation(DelayedOperation):
     def _op_count_key(self, key: Hashable, value: object) -> int:
         return _count_key(self, key, value)
 
+    def _op_forget_counted(self) -> None:
+        if self._op_values is not None:
+            with freed_at_exit(self._op_values_lock):
+                self._op_values.clear()
+
     def _op_fail_key(self, key: Hashable, error: BaseException) -> bool:
         """Fail, unless the key has counted. True if this ended the operation."""
         return end_by_hand(self, FAILED, error, (key,))

@@ -202,6 +202,9 @@ class OperationState(TimerTask):
     def _op_on_raised(self, error: Exception) -> None:
         """Called after a callback that raised."""
 
+    def _op_forget_counted(self) -> None:
+        """Forget the keys that have counted: a submission was taken back."""
+
     def _op_on_interrupted(self) -> None:
         """Called after an interrupt, perhaps in a callback."""
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import gc
+import os
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from purgatory import (
 )
 from purgatory.aio import AsyncPurgatory
 from purgatory.aio.loop_delivery import PORTION
+from tests.testing.purgatory_harness import in_thread
 from timingwheel import InlineExecutor, ManualClock, Timer, TimerFull
 
 
@@ -31,6 +33,12 @@ async def begin(*coroutines):
     tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     await asyncio.sleep(0)
     return tasks if len(tasks) > 1 else tasks[0]
+
+
+async def until(condition):
+    """Let the loop go on until a condition is true."""
+    while not condition():
+        await asyncio.sleep(0)
 
 
 class TestWait:
@@ -690,6 +698,59 @@ class TestClose:
             assert [handle for handle in loop._scheduled if not handle.cancelled()] == []
 
         asyncio.run(main())
+
+    @pytest.mark.parametrize("by_purgatory", [True, False])
+    def test_a_second_close_leaves_the_files_of_others(self, run, by_purgatory):
+        """The program opens a file after the first close: it may get the same descriptor."""
+
+        async def main():
+            reading, writing = os.pipe()
+            loop, p = asyncio.get_running_loop(), AsyncPurgatory()
+            p.defer("a")
+            watched = p._driver._descriptor
+            if by_purgatory:
+                p.purgatory.close()
+                await until(lambda: p._driver._descriptor < 0)
+            else:
+                await p.close()
+            os.dup2(reading, watched)
+            told = asyncio.Event()
+            loop.add_reader(watched, told.set)
+            await p.close()
+            os.write(writing, b"1")
+            await told.wait()
+            loop.remove_reader(watched)
+            for descriptor in (watched, reading, writing):
+                os.close(descriptor)
+
+        run(main())
+
+    def test_the_descriptor_is_open_while_the_loop_watches_it(self, run):
+        """The purgatory is closed in a thread; the loop has not seen that yet."""
+
+        async def main():
+            p = AsyncPurgatory()
+            future = p.defer("a")
+            in_thread(lambda: p.purgatory.close() or True)
+            gc.collect()
+            os.fstat(p._driver._descriptor)
+            with pytest.raises(OperationCancelled):
+                await future
+            await p.close()
+
+        run(main())
+
+    def test_the_purgatory_is_closed_before_the_first_use(self, run):
+        """There is no mailbox to watch."""
+
+        async def main():
+            p = AsyncPurgatory()
+            p.purgatory.close()
+            with pytest.raises(PurgatoryClosed):
+                await p.wait("a")
+            await p.close()
+
+        run(main())
 
     def test_closed_while_an_error_passes(self, run):
         """The error is the one that is seen."""

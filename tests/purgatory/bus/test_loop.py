@@ -11,16 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from mq import Mailbox, MailboxClosed
 from purgatory import (
     DelayedOperation,
     Purgatory,
     PurgatoryClosed,
     PurgatoryForked,
 )
+from purgatory.bus import loop
 from purgatory.bus.commands import CompleteKey
 from purgatory.bus.loop import Bus
-from timingwheel import InlineExecutor, ManualClock, Timer
-from timingwheel.lowlevel import InterruptibleEvent
+from tests.testing.purgatory_harness import in_thread
+from timingwheel import InlineExecutor, ManualClock, Timer, reaper
+from timingwheel.lowlevel import InterruptibleEvent, Reaper
 
 PATIENCE = 60
 
@@ -41,6 +44,18 @@ def thread_names():
 def open_descriptors():
     """Return how many files this process has open."""
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def note_waits_of_closing(monkeypatch, note):
+    """Call `note(timeout)` before the thread "closing" waits for an event."""
+    real_wait = InterruptibleEvent.wait
+
+    def wait(event, timeout=None):
+        if threading.current_thread().name == "closing":
+            note(timeout)
+        return real_wait(event, timeout)
+
+    monkeypatch.setattr(InterruptibleEvent, "wait", wait)
 
 
 class TakenMeanwhile(deque):
@@ -281,6 +296,126 @@ class TestLoop:
             p.step()
 
 
+class Starting(Reaper):
+    """A loop that calls `meanwhile` in another thread when it is about to start."""
+
+    meanwhile = None
+
+    def start(self):
+        meanwhile, Starting.meanwhile = Starting.meanwhile, None
+        if meanwhile is not None:
+            in_thread(lambda: meanwhile() or True)
+        super().start()
+
+
+class TestStart:
+    @pytest.fixture(autouse=True)
+    def starting(self, monkeypatch):
+        monkeypatch.setattr(loop, "Reaper", Starting)
+        monkeypatch.setattr(Starting, "meanwhile", None)
+
+    def test_a_second_start_beside_the_first(self, manual):
+        """One loop starts, and close ends the loop."""
+        before = thread_names()
+        Starting.meanwhile = manual.start
+        manual.start()
+        names = [thread.name for thread in threading.enumerate() if thread.name not in before]
+        assert names == ["purgatory-bus"]
+        in_thread(lambda: manual.close() or True)
+        assert thread_names() == before
+
+    def test_close_beside_start(self, manual):
+        """The loop that starts too late ends, and start says why."""
+        before = set(threading.enumerate())
+        Starting.meanwhile = manual.close
+        with pytest.raises(PurgatoryClosed):
+            manual.start()
+        for thread in set(threading.enumerate()) - before:
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+
+    def test_a_loop_does_not_start_behind_close(self, manual):
+        """A thread has found the purgatory open, and is late."""
+        before = thread_names()
+        manual.close()
+        manual._bus.start_loop()
+        assert thread_names() == before
+        assert not manual._bus.loop_runs()
+
+    def test_close_beside_start_with_an_own_timer(self, monkeypatch):
+        """The timer is closed when start comes to it."""
+        p = Purgatory()
+        start = p.timer.start
+        monkeypatch.setattr(p.timer, "start", lambda waiter: (p.close(), start(waiter)))
+        with pytest.raises(PurgatoryClosed):
+            p.start()
+
+    def test_start_again_after_an_error(self, manual, monkeypatch):
+        """The system has no thread left, for a moment."""
+
+        def refuse(thread):
+            raise RuntimeError("can't start new thread")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(RuntimeError, match="can't start"):
+                manual.start()
+        manual.start()
+        future = manual.defer("k")
+        manual.complete_later("k", 1)
+        assert future.result(PATIENCE) == 1
+        manual.close()
+
+
+class TestTwoReaders:
+    @pytest.fixture
+    def bus(self):
+        """A bus of which another thread reads all the time."""
+        bus, ended = Bus("b", print), threading.Event()
+
+        def read():
+            while not ended.is_set():
+                bus.do_posted(None)
+
+        reading = threading.Thread(target=read, daemon=True)
+        reading.start()
+        yield bus
+        ended.set()
+        bus.wake()
+        reading.join(PATIENCE)
+
+    def test_a_step_waits_no_longer_than_its_time(self, bus):
+        """The other thread sleeps in the mailbox until a command comes."""
+        while not bus.mailbox.waiting:
+            bus._reader.wait_unless_ended(threading.Event(), 0.001)
+        in_thread(lambda: bus.do_posted(0) or True)
+        in_thread(lambda: bus.do_posted(0.001) or True)
+
+    def test_a_closing_thread_lets_the_other_do_the_commands(self, bus):
+        """The loop began after the closing thread had looked for a loop."""
+        in_thread(lambda: bus.flush(lambda: False, None) or True)
+
+    def test_after_the_other_it_does_not_wait_for_a_command(self):
+        """Its time counts once, for the lock and the mailbox together."""
+
+        class Taken:
+            """A lock that another thread has at the first look."""
+
+            looks = 0
+
+            def acquire(self, *_):
+                self.looks += 1
+                return self.looks > 1
+
+            def release(self):
+                pass
+
+        bus = Bus("b", print)
+        bus._reading = Taken()
+        in_thread(lambda: bus.do_posted(10 * PATIENCE) or True)
+        assert bus._reading.looks == 2
+
+
 class TestClose:
     @pytest.mark.parametrize("started", [True, False])
     @pytest.mark.parametrize("shared", [True, False])
@@ -316,16 +451,8 @@ class TestClose:
     def test_waits_for_a_busy_loop_without_waking_up(self, monkeypatch):
         """A closing thread sleeps until the loop has done what was posted; it does not poll."""
         waits = []
-        real_wait = InterruptibleEvent.wait
-
-        def wait(event, timeout=None):
-            if threading.current_thread().name == "closing":
-                waits.append(timeout)
-                waiting.set()
-            return real_wait(event, timeout)
-
-        monkeypatch.setattr(InterruptibleEvent, "wait", wait)
         busy, go_on, waiting = threading.Event(), threading.Event(), threading.Event()
+        note_waits_of_closing(monkeypatch, lambda timeout: (waits.append(timeout), waiting.set()))
         p = Purgatory()
         p.start()
         future = p.defer("k")
@@ -368,6 +495,36 @@ class TestClose:
         flushing.join(PATIENCE)
         assert not flushing.is_alive()
         assert done == [("k", 1, "flushing")]
+
+    def test_beside_another_closing_thread(self):
+        """The other thread closes the mailbox after this thread has looked: nothing is left."""
+
+        class ClosedMeanwhile(Mailbox):
+            closed = False
+
+            def send(self, command):
+                raise MailboxClosed("closed meanwhile")
+
+        bus = Bus("b", print)
+        bus.mailbox = ClosedMeanwhile()
+        bus.flush(lambda: False, None)
+
+    def test_a_loop_that_ends_before_its_first_look(self, monkeypatch):
+        """The last operation completes, and the loop ends, before the loop has read anything."""
+        go_on, waiting = threading.Event(), threading.Event()
+        monkeypatch.setattr(reaper, "reduce_timer_slack", lambda: go_on.wait(PATIENCE))
+        note_waits_of_closing(monkeypatch, lambda _: waiting.set())
+        p = Purgatory()
+        p.start()
+        future = p.defer("k")
+        closing = threading.Thread(target=p.close, name="closing", daemon=True)
+        closing.start()
+        assert waiting.wait(PATIENCE)
+        p.complete("k", 1)
+        go_on.set()
+        closing.join(PATIENCE)
+        assert not closing.is_alive()
+        assert future.result(0) == 1
 
     def test_leaves_no_thread_and_no_descriptor(self):
         """A hundred purgatories leave no thread and no descriptor behind."""

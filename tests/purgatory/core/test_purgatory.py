@@ -23,9 +23,17 @@ from tests.testing.purgatory_harness import (
     PurgatoryHarness,
     Recorder,
     all_in_threads,
+    in_thread,
 )
 from timingwheel import Timer
 from timingwheel.lowlevel import JOIN_GRACE_S
+
+LOCKS = {
+    "timer": lambda p: p.timer._lock.reading(),
+    "executor": lambda p: p.timer._executor._lock,
+    "lists": lambda p: p._parts.lists._lock,
+    "held": lambda p: p._parts.held._lock,
+}
 
 
 @pytest.fixture
@@ -112,7 +120,7 @@ class TestClose:
 
         monkeypatch.setattr("purgatory.core.purgatory.real_seconds", lambda: now_s[0])
         with monkeypatch.context() as steps:
-            steps.setattr(p._bus, "flush", lambda runs, seconds: use("flush", seconds))
+            steps.setattr(p._bus, "flush", lambda runs, seconds, wait: use("flush", seconds))
             steps.setattr(p._bus, "stop_loop", lambda seconds: use("stop_loop", seconds))
             steps.setattr(p.timer, "close", lambda **options: use("timer", options["timeout"]))
             steps.setattr(p._parts.lists.drained, "wait", lambda seconds: use("drain", seconds))
@@ -182,6 +190,45 @@ class TestClose:
         harness.timer.close(cancel_pending=False)
         harness.purgatory.close(wait=False, cancel_pending=False, timeout=5)
         assert op.calls == ["cancel"]
+
+    @pytest.mark.parametrize("own_timer", [True, False])
+    def test_without_wait_a_stuck_callback_holds_up_nothing(self, own_timer, harness):
+        """The loop is stuck in a callback: the closing thread does what was posted behind it."""
+        p = Purgatory(timer=None if own_timer else harness.timer)
+        p.start()
+        stuck, go_on = threading.Event(), threading.Event()
+        first, posted, other = p.defer("a"), p.defer("b"), p.defer("c")
+        first.add_done_callback(lambda _: (stuck.set(), go_on.wait(HANG)))
+        p.complete_later("a")
+        assert stuck.wait(HANG)
+        p.complete_later("b", 1)
+        closing = threading.Thread(target=p.close, kwargs={"wait": False}, daemon=True)
+        closing.start()
+        closing.join(HANG / 2)
+        assert not closing.is_alive()
+        assert posted.result(0) == 1
+        assert isinstance(other.exception(0), OperationCancelled)
+        go_on.set()
+        p.close()
+
+    @pytest.mark.parametrize("lock", LOCKS)
+    @pytest.mark.parametrize("own_timer", [True, False])
+    @pytest.mark.parametrize("cancel_pending", [True, False])
+    def test_in_the_middle_of_a_call(self, lock, own_timer, cancel_pending, harness):
+        """A signal handler interrupts a call under a lock: close waits for no thread."""
+        p = Purgatory(timer=None if own_timer else harness.timer)
+        p.start()
+        future = p.defer("k")
+
+        def interrupted():
+            with LOCKS[lock](p):
+                p.complete_later("k2")
+                p.close(cancel_pending=cancel_pending)
+
+        in_thread(lambda: interrupted() or True)
+        p.close()
+        assert isinstance(future.exception(0), OperationCancelled)
+        assert p not in live_purgatories()
 
     @pytest.mark.parametrize("timeout", [-1, float("nan")])
     def test_a_bad_timeout_closes_nothing(self, harness, timeout):

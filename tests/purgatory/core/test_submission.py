@@ -3,6 +3,7 @@
 import pytest
 
 from purgatory import (
+    KeyedOperation,
     OperationCancelled,
     Purgatory,
 )
@@ -195,3 +196,86 @@ class TestTimerErrors:
         with pytest.raises(TimerClosed):
             harness.purgatory.try_complete_else_watch(late, ["k"])
         assert harness.purgatory.watched == 0
+
+
+class TestHeldEvents:
+    """A refused submission leaves held events as they were, too."""
+
+    @pytest.fixture
+    def full(self):
+        """A purgatory on a timer with room for one held event and one more task, and that task."""
+        timer = Timer(clock=ManualClock(), executor=InlineExecutor(), max_pending=2)
+        return Purgatory(timer=timer), timer.schedule(1000, print)
+
+    def test_units_are_returned(self, full):
+        """Submissions refused with TimerFull use up none of an event's units."""
+        p, other = full
+        p.complete("a", "A", hold=60, limit=1)
+        for _ in range(3):
+            with pytest.raises(TimerFull):
+                p.defer("a", "b", need=2)
+        assert p.stats().held == 1
+        other.cancel()
+        assert p.defer("a").result(0) == "A"
+        assert p.stats().held == 0
+        p._check()
+
+    @pytest.mark.parametrize("limit", [None, 5])
+    def test_values_are_forgotten(self, full, limit):
+        """The operation may be submitted again, when the event is no longer held."""
+        p, other = full
+        p.complete("a", "old", hold=60, limit=limit)
+        op = KeyedOperation(30, need=2)
+        with pytest.raises(TimerFull):
+            p.try_complete_else_watch(op, ["a", "b"])
+        assert op.values == {}
+        other.cancel()
+        p.complete("a", "new")
+        p.try_complete_else_watch(op, ["a", "b"])
+        p.complete("b", 1)
+        assert not op.completed
+        p.complete("a", "newer")
+        assert op.values == {"b": 1, "a": "newer"}
+
+    def test_a_submission_that_succeeds_uses_its_unit(self):
+        """Also if the unit does not complete the operation."""
+        p = PurgatoryHarness().purgatory
+        p.complete("a", "A", hold=60, limit=1)
+        first, second = p.defer("a", "b", need=2), p.defer("a")
+        assert p.stats().held == 0
+        p.complete("b", "B")
+        assert first.result(0) == {"a": "A", "b": "B"}
+        assert not second.done()
+
+    def test_units_of_several_events_complete_it(self):
+        """The last unit completes the operation; none is left over."""
+        p = PurgatoryHarness().purgatory
+        for key in "ab":
+            p.complete(key, key, hold=60, limit=1)
+        assert p.defer("a", "b", need=2).result(0) == {"a": "a", "b": "b"}
+        assert p.stats().held == 0
+        p._check()
+
+    def test_a_returned_unit_goes_to_who_was_refused_one(self):
+        """An operation submitted meanwhile found all units claimed."""
+        others = []
+
+        class Refusing(Timer):
+            refuses = False
+
+            def add(self, task):
+                if self.refuses:
+                    self.refuses = False
+                    others.append(p.defer("a"))
+                    raise TimerFull
+                return super().add(task)
+
+        timer = Refusing(clock=ManualClock(), executor=InlineExecutor())
+        p = Purgatory(timer=timer)
+        p.complete("a", "A", hold=60, limit=1)
+        timer.refuses = True
+        with pytest.raises(TimerFull):
+            p.defer("a", "b", need=2)
+        assert others[0].result(0) == "A"
+        assert p.stats().held == 0
+        p._check()
