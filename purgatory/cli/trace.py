@@ -55,6 +55,7 @@ def add_parser(subparsers: SubParsers) -> None:
 
 
 def _flights(arguments: argparse.Namespace) -> int:
+    check_outputs({"DIR": arguments.directory}, ())
     with _status("reading a year of flights"):
         written = write_flights(arguments.directory)
     print(

@@ -55,6 +55,8 @@ class ReplayClock:
     def __init__(
         self, speed: float | None, before_sleep: Callable[[], object] = lambda: None
     ) -> None:
+        if speed is not None and (not isinstance(speed, int | float) or isinstance(speed, bool)):
+            raise TypeError(f"speed is {speed!r}; expected a number or None")
         if speed is not None and not 0 < speed < float("inf"):
             raise ValueError(f"speed is {speed!r}; expected a finite number above 0")
         self.stopped: bool = False

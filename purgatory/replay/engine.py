@@ -11,6 +11,7 @@ For the thread that calls `Replay.run`; `Replay.stop` is for any thread and for 
 Memory grows with the pending operations, not with the length of the trace.
 """
 
+import inspect
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -49,7 +50,7 @@ class Replay:
     called with each outcome, in order of time, `on_outcomes` with the columns of many: in real time
     as they occur; in virtual time, or while real time is behind, some thousand rows later.
     `registry`: a Prometheus registry for the purgatory's metrics until `close`. Raises ValueError
-    for a bad speed.
+    or TypeError for a bad speed, TypeError for a callback that is no function or is async.
     """
 
     def __init__(
@@ -60,6 +61,8 @@ class Replay:
         on_outcomes: Callable[[Columns], object] | None = None,
         registry: "CollectorRegistry | None" = None,
     ) -> None:
+        _check_callbacks(on_outcome, on_outcomes)
+        self._usable = True  # not yet run, and not closed
         self._kinds: dict[str, ReplaySummary] = {}
         # Kind, outcome and wait of ended operations that are in no summary yet.
         self._ended: Counter[tuple[str, str, int]] = Counter()
@@ -114,7 +117,7 @@ class Replay:
         `progress` gets the number of finished rows: in real time after each instant, in virtual
         time every few thousand rows. An exception of an iterator or of `on_outcome` ends the run
         and is raised. Raises OutOfOrder for a row that is earlier than the row before; readers
-        check the other rules.
+        check the other rules. Raises RuntimeError for a second run, and after `close`.
         """
         return self.run_columns(
             batched(operations),
@@ -132,6 +135,9 @@ class Replay:
         extensions: Iterable[Columns] | None = None,
     ) -> ReplaySummary:
         """Do as `run`, with the rows by column in batches."""
+        if not self._usable:
+            raise RuntimeError("this Replay has run or is closed; make another one for each run")
+        self._usable = False
         start = time.perf_counter()
         self._progress = progress
         self._feeder.may_extend = extensions is not None
@@ -210,6 +216,7 @@ class Replay:
 
     def close(self) -> None:
         """Close the purgatory and its timer; the summaries stay."""
+        self._usable = False
         self._purgatory.close()
         self._clock.timer.close()
 
@@ -218,6 +225,14 @@ class Replay:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _check_callbacks(on_outcome: object, on_outcomes: object) -> None:
+    for name, found in (("on_outcome", on_outcome), ("on_outcomes", on_outcomes)):
+        if found is not None and not callable(found):
+            raise TypeError(f"{name} is {found!r}; expected a function or None")
+        if inspect.iscoroutinefunction(found):
+            raise TypeError(f"{name} is {found!r}, an async function; a replay would not run it")
 
 
 def _check_times(*times_ms: int) -> None:

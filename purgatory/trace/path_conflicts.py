@@ -39,12 +39,21 @@ def check_outputs(outputs: Mapping[str, object], inputs: Iterable[object]) -> No
     """Raise `PathConflict` if an output would replace an input or become part of one.
 
     `outputs`: paths by the names of their arguments, or None. Paths may be Spark's: patterns, and
-    URIs (compared by name if on other machines).
+    URIs (compared by name if on other machines). An empty path, such as an unset variable of a
+    shell gives, is no current directory: it raises, too.
     """
-    found = [one for path in inputs if path is not None for one in _inputs(str(path))]
+    sources = [str(path) for path in inputs if path is not None]
+    _check_not_empty([("an input", path) for path in sources] + [*outputs.items()])
+    found = [one for path in sources for one in _inputs(path)]
     for argument, path in outputs.items():
         if path is not None:
             _check_output(f"{argument} {path}", _local(str(path)), found)
+
+
+def _check_not_empty(named: Iterable[tuple[str, object]]) -> None:
+    for argument, path in named:
+        if path is not None and not str(path):
+            raise PathConflict(f"{argument}: the path is empty")
 
 
 def file_to_replace(path: str | Path, name: str) -> Path:

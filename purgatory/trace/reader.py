@@ -48,8 +48,11 @@ class Reader(Generic[RowT]):
     """
 
     def __init__(self, path: StrPath, table: Table[RowT], on_bad: OnBad | None = None) -> None:
+        if on_bad is not None and not callable(on_bad):
+            raise TypeError(f"on_bad is {on_bad!r}; expected a function or None")
         self.path: str = os.fspath(path)
         self.table = table
+        self._closed = False
         self._on_bad = on_bad
         self._files = files_of(path)
         self._file = next(iter(self._files), Path(path))
@@ -57,10 +60,12 @@ class Reader(Generic[RowT]):
         self._rows = self._read()
 
     def __iter__(self) -> Iterator[RowT]:
+        self._check_open()
         # The generator itself, so that a `for` loop makes no Python call for each row.
         return self._rows
 
     def __next__(self) -> RowT:
+        self._check_open()
         return next(self._rows)
 
     def where(self, number: int | None = None) -> str:
@@ -69,7 +74,8 @@ class Reader(Generic[RowT]):
         return f"{self._file}, {row_reader.unit} {row_reader.number if number is None else number}"
 
     def close(self) -> None:
-        """Close the file; nothing more is read."""
+        """Close the file; to read on is a `TraceError` then."""
+        self._closed = True
         self._rows.close()
         self._row_reader.close()
 
@@ -84,12 +90,17 @@ class Reader(Generic[RowT]):
 
         A batch of Parquet is checked by column, and row by row only if it may have a bad row.
         """
+        self._check_open()
         portions = self._portions()
         try:
             for portion in portions:
                 yield from self._batches_of(portion, portions)
         finally:
             portions.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise TraceError(f"{self.path}: read after its reader was closed")
 
     def _batches_of(self, portion: Any, portions: Iterator[Any]) -> Iterator[Batch]:
         row_reader = self._row_reader

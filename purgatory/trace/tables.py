@@ -183,12 +183,15 @@ def batched(rows: Iterable[tuple[Any, ...]]) -> Iterator[Columns]:
 
 
 def first_going_back(times: Sequence[int], before: int) -> int | None:
-    """Return the place of the first time that is below the last one; `before`: before them all."""
-    if times[0] < before:
+    """Return the place of the first time that is below the last one; `before`: before them all.
+
+    Or the place of a NaN, which a row made directly may have: it has no place in an order.
+    """
+    if not before <= times[0]:
         return 0
     if all(map(le, times, islice(times, 1, None))):
         return None
-    return next(n for n, at in enumerate(times) if n and at < times[n - 1])
+    return next(n for n, at in enumerate(times) if n and not times[n - 1] <= at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ def _add_numbers(
 
 def _report(arguments: argparse.Namespace) -> int:
     journals = (arguments.journal, arguments.against)
-    inputs = [table for journal in journals if journal for table in _tables_of(journal)]
+    inputs = [table for journal in journals if journal is not None for table in _tables_of(journal)]
     check_outputs({"--html": arguments.html, "--export": arguments.export}, inputs)
     reporting = import_extra("purgatory.spark.report.job", "spark")
     options = reporting.make_report_options(
@@ -140,7 +140,7 @@ def _tables_of(journal: str) -> list[Path | str]:
     """Return the tables of a journal, or the journal itself if it is a table."""
     folder = Path(journal)
     names = ("outcomes", "operations", "jobs")
-    beside = folder.iterdir() if folder.is_dir() else ()
+    beside = folder.iterdir() if journal and folder.is_dir() else ()
     return [path for path in beside if path.name.split(".")[0] in names] or [journal]
 
 
@@ -148,10 +148,11 @@ def add_package(subparsers: SubParsers) -> None:
     """Add `spark package`."""
     summary = "write the zip that spark-submit takes along"
     parser = add_command(subparsers, "package", _package, summary, _PACKAGE)
-    parser.add_argument("directory", type=Path, metavar="DIR", help="where to write")
+    parser.add_argument("directory", metavar="DIR", help="where to write")
 
 
 def _package(arguments: argparse.Namespace) -> int:
-    archive, program = write_package(arguments.directory)
+    check_outputs({"DIR": arguments.directory}, ())
+    archive, program = write_package(Path(arguments.directory))
     print(f"spark-submit --py-files {archive} {program} resolve OPERATIONS EVENTS --out DIR")
     return 0

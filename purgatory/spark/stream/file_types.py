@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from purgatory.spark.errors import TableError, wrapping_spark_errors
+from purgatory.spark.tables.footers import UNTYPED, footer_types
 from purgatory.spark.tables.schema import EVENTS, EXTENSIONS, OPERATIONS
-from purgatory.spark.tables.timestamps import TIME_COLUMNS, UNTYPED, footer_types
+from purgatory.spark.tables.timestamps import TIME_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -78,7 +78,7 @@ class Stream:
     state, by default as many as the session has cores; fixed by the first run. `strict`: a rejected
     row ends the run with `RejectedRows`, and its micro-batch is not committed. `on_commit` is
     called after each commit, in the thread that committed. `stopping`: an event that also stops the
-    stream.
+    stream. A bad argument is a ValueError or TypeError, before a checkpoint is made.
     """
 
     def __init__(
@@ -99,8 +99,10 @@ class Stream:
         on_commit: Callable[[CheckpointEntry], object] | None = None,
         stopping: threading.Event | None = None,
     ) -> None:
-        if watermark_ms < 0:
-            raise ValueError(f"watermark_ms is {watermark_ms!r}; expected 0 or more")
+        _check_integer("watermark_ms", watermark_ms, 0)
+        if shards is not None:
+            _check_integer("shards", shards, 1)
+        _check_arguments(name, idle_seconds, on_commit)
         self.name = name
         self._spark = spark
         self._sources = {"operations": operations, "events": events}
@@ -269,6 +271,26 @@ _JSON_ROWS: Final = {
         for table in _TABLES
     },
 }
+
+
+def _check_integer(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r}; expected an integer")
+    if value < least:
+        raise ValueError(f"{name} is {value!r}; expected {least} or more")
+
+
+def _check_arguments(name: object, idle_seconds: object, on_commit: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"name is {name!r}; expected a text")
+    if on_commit is not None and not callable(on_commit):
+        raise TypeError(f"on_commit is {on_commit!r}; expected a function or None")
+    if idle_seconds is None:
+        return
+    if not isinstance(idle_seconds, int | float) or isinstance(idle_seconds, bool):
+        raise TypeError(f"idle_seconds is {idle_seconds!r}; expected a number or None")
+    if not 0 <= idle_seconds < float("inf"):
+        raise ValueError(f"idle_seconds is {idle_seconds!r}; expected a finite number, 0 or more")
 
 
 def _add_package_to_workers(spark: SparkSession) -> None:

@@ -7,6 +7,7 @@ before work starts. Any thread may call.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
@@ -22,6 +23,7 @@ from pyspark.sql.types import DecimalType, LongType, StringType, StructField, St
 
 from purgatory.spark.errors import SPARK_ERRORS, TableError, error_message
 from purgatory.spark.filesystem import LITERAL_PATHS, FileSystem, file_system_for, find_paths
+from purgatory.spark.tables.footers import FooterColumns, footer_columns, footer_types
 from purgatory.spark.tables.line_parser import (
     CSV,
     FAULT,
@@ -46,7 +48,6 @@ from purgatory.spark.tables.row_checks import (
 from purgatory.spark.tables.schema import SEQUENCE
 from purgatory.spark.tables.timestamps import (
     TIME_COLUMNS,
-    footer_types,
     is_nanoseconds,
     ms_of_nanoseconds,
     read_nanoseconds_as_integers,
@@ -75,9 +76,9 @@ _NUMBERS: Final = StructType([StructField("_number", LongType()), StructField(FI
 _FILE_SHIFT: Final = 40
 # monotonically_increasing_id counts the rows of a partition in these bits.
 _ROW_OF_PARTITION: Final = (1 << 33) - 1
-# Spark's errors of types it cannot hold, and of files with different types.
+# Spark's error of a type that it cannot hold, and its hidden column of facts on the file.
 _ILLEGAL_TYPE: Final = "PARQUET_TYPE_ILLEGAL"
-_DIFFERENT_TYPES: Final = "[CANNOT_MERGE_SCHEMAS]"
+_METADATA: Final = "_metadata"
 _SAMPLED_LINES: Final = 20
 
 # A damaged or missing file must fail the job, whatever the session's settings.
@@ -219,28 +220,70 @@ def _parse_parquet(
     spark: SparkSession, files: Sequence[str], table: TableSpec, path: str
 ) -> list[ParsedRows]:
     """Parse files; those with different types of a column separately."""
+    try:
+        return _parse_inferred(spark, files, table, path)
+    except (*SPARK_ERRORS, TableError) as error:
+        if _now_reads_nanoseconds(spark, error):
+            return _parse_parquet(spark, files, table, path)
+        try:
+            return _parse_by_footers(spark, files, table)
+        except SPARK_ERRORS as again:
+            if _now_reads_nanoseconds(spark, again):
+                return _parse_by_footers(spark, files, table)
+            raise error from None  # says more
+
+
+def _parse_inferred(
+    spark: SparkSession, files: Sequence[str], table: TableSpec, path: str
+) -> list[ParsedRows]:
+    """Parse files by the schema that Spark infers, in parallel, from all columns."""
     # Merge the schemas, so that no column of only some files is lost.
     reader = spark.read.options(**_options(files)).option("mergeSchema", "true")
-    try:
-        rows = reader.parquet(*files)
-    except SPARK_ERRORS as error:
-        if _DIFFERENT_TYPES in str(error) and len(files) > 1:
-            return [row for file in files for row in _parse_parquet(spark, [file], table, file)]
-        if _condition(error) != _ILLEGAL_TYPE or reads_nanoseconds_as_integers(spark):
-            raise
-        read_nanoseconds_as_integers(spark)
-        return _parse_parquet(spark, files, table, path)
-    parsed = parse_rows(table, rows, f"{path}: ")
+    rows = reader.parquet(*files)
     odd = _odd_columns(spark, rows, table)
-    if odd:
-        types = footer_types(spark, files, odd)
-        if len({*map(str, types)}) > 1:
-            return [row for file in files for row in _parse_parquet(spark, [file], table, file)]
-        parsed = _with_odd_columns(parsed, types[0], path)
+    types = footer_types(spark, files, odd) if odd else [{}]
+    if _METADATA in rows.columns or len({*map(str, types)}) > 1:
+        return _parse_by_footers(spark, files, table)
+    return [_parsed_parquet(rows, table, types[0], path)]
+
+
+def _parse_by_footers(
+    spark: SparkSession, files: Sequence[str], table: TableSpec
+) -> list[ParsedRows]:
+    """Parse files by the footers, which tell the types of the table's columns alone."""
+    groups: dict[FooterColumns, list[str]] = {}
+    for file in files:
+        found = footer_columns(spark, file, table.schema.names)
+        groups.setdefault(found, []).append(file)
+    return [_parse_group(spark, group, table, found) for found, group in groups.items()]
+
+
+def _parse_group(
+    spark: SparkSession, files: Sequence[str], table: TableSpec, found: FooterColumns
+) -> ParsedRows:
+    schema = StructType.fromJson(json.loads(found.schema)) if found.schema else StructType()
+    rows = spark.read.options(**_options(files)).schema(schema).parquet(*files)
+    # The rules decide row by row what nulls are worth.
+    nulls = (F.lit(None).alias(name) for name in found.untyped)
+    return _parsed_parquet(rows.select("*", *nulls), table, dict(found.types), files[0])
+
+
+def _parsed_parquet(
+    rows: DataFrame, table: TableSpec, types: Mapping[str, str], path: str
+) -> ParsedRows:
+    parsed = _with_odd_columns(parse_rows(table, rows, f"{path}: "), types, path)
     names = [name for name in table.schema.names if name in rows.columns]
-    file, position = _file_column(), F.col("_metadata.row_index")
+    file, position = _file_column(), F.col(f"{_METADATA}.row_index")
     rows = parsed.rows.select(*names, file.alias(FILE), position.alias(PLACE))
-    return [parsed._replace(rows=rows, file=F.col(FILE))]
+    return parsed._replace(rows=rows, file=F.col(FILE))
+
+
+def _now_reads_nanoseconds(spark: SparkSession, error: BaseException) -> bool:
+    """Let the session read nanoseconds, if that may help; False if it did not help before."""
+    if _condition(error) != _ILLEGAL_TYPE or reads_nanoseconds_as_integers(spark):
+        return False
+    read_nanoseconds_as_integers(spark)
+    return True
 
 
 def _condition(error: BaseException) -> str | None:
@@ -256,7 +299,7 @@ def _odd_columns(spark: SparkSession, rows: DataFrame, table: TableSpec) -> list
         if column.name in table.schema.names
         and (
             isinstance(column.dataType, DecimalType)
-            or (integers and column.name in TIME_COLUMNS and isinstance(column.dataType, LongType))
+            or (integers and isinstance(column.dataType, LongType))
         )
     ]
 
@@ -265,6 +308,8 @@ def _with_odd_columns(parsed: ParsedRows, types: Mapping[str, str], path: str) -
     """Turn nanoseconds into milliseconds; refuse decimals that are no unsigned integers."""
     columns = dict(parsed.columns)
     for name, kind in types.items():
+        if is_nanoseconds(kind) and name not in TIME_COLUMNS:
+            raise TableError(f"{path}: column {name} holds timestamps, expected bigint")
         if is_nanoseconds(kind):
             columns[name] = columns[name]._replace(value=ms_of_nanoseconds(columns[name].value))
         elif kind.startswith("DECIMAL"):

@@ -6,7 +6,6 @@ column of nanoseconds, even unused, unless a setting makes them integers. Any th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
@@ -23,8 +22,6 @@ _US_PER_MS: Final = 1000
 _NS_PER_MS: Final = 1_000_000
 _AS_INTEGERS: Final = "spark.sql.legacy.parquet.nanosAsLong"
 _NANOSECONDS: Final = "TIMESTAMP(NANOS"
-# The logical type of a column of nulls that pyarrow and pandas write if no value has a type.
-UNTYPED: Final = "UNKNOWN"
 
 
 def is_time(name: str, found: DataType) -> bool:
@@ -58,29 +55,6 @@ def reads_nanoseconds_as_integers(spark: SparkSession) -> bool:
 def is_nanoseconds(kind: str) -> bool:
     """Tell whether a logical type of Parquet is of nanoseconds."""
     return kind.startswith(_NANOSECONDS)
-
-
-def footer_types(
-    spark: SparkSession, files: Iterable[str], names: Collection[str]
-) -> list[dict[str, str]]:
-    """Return the logical types of columns in each file, from the footers."""
-    return [_types_in(spark, file, names) for file in files]
-
-
-def _types_in(spark: SparkSession, file: str, names: Collection[str]) -> dict[str, str]:
-    context = spark.sparkContext
-    jvm = context._jvm
-    assert jvm is not None
-    settings = context._jsc.hadoopConfiguration()
-    path = jvm.org.apache.hadoop.fs.Path(file)
-    source = jvm.org.apache.parquet.hadoop.util.HadoopInputFile.fromPath(path, settings)
-    reader = jvm.org.apache.parquet.hadoop.ParquetFileReader.open(source)
-    try:
-        schema = reader.getFileMetaData().getSchema()
-        there = [name for name in names if schema.containsField(name)]
-        return {name: str(schema.getType(name).getLogicalTypeAnnotation()) for name in there}
-    finally:
-        reader.close()
 
 
 def _floor_div(count: Column, unit: int) -> Column:

@@ -182,6 +182,45 @@ def test_bad_speed(speed):
         Replay(speed=speed)
 
 
+@pytest.mark.parametrize("speed", ["x", True, 0.5j, []])
+def test_a_speed_is_a_number(speed):
+    """The error names the value and what was expected."""
+    with pytest.raises(TypeError, match=r"speed is .*; expected a number or None"):
+        Replay(speed=speed)
+
+
+@pytest.mark.parametrize("name", ["on_outcome", "on_outcomes"])
+def test_a_callback_is_a_function_that_runs(name):
+    """It is refused before the run, not at the first outcome, or never."""
+
+    async def later(_):
+        pass
+
+    with pytest.raises(TypeError, match=f"{name} is 5; expected a function or None"):
+        Replay(**{name: 5})
+    with pytest.raises(TypeError, match=f"{name} is .*, an async function"):
+        Replay(**{name: later})
+
+
+def test_a_replay_runs_once():
+    """A second run would begin in the time, and with the operations, of the first."""
+    with Replay() as replay:
+        replay.run([operation()], [])
+        with pytest.raises(RuntimeError, match="make another one for each run"):
+            replay.run([operation()], [])
+    closed = Replay()
+    closed.close()
+    with pytest.raises(RuntimeError, match="make another one for each run"):
+        closed.run([operation()], [])
+
+
+@pytest.mark.parametrize("times", [[float("nan")], [1, float("nan"), 2], [float("nan"), 1]])
+def test_a_time_that_is_no_number_is_refused(times):
+    """In a row made directly, which nothing has checked: the merge would not end."""
+    with Replay() as replay, pytest.raises(OutOfOrder, match="nan"):
+        replay.run([operation(f"o{n}", at, 5) for n, at in enumerate(times)], [])
+
+
 def test_an_error_of_on_outcome_ends_the_run():
     """The exception, of a full disk say, is raised."""
 

@@ -121,6 +121,32 @@ def test_every_command_that_reads_and_writes(inputs, capsys, command, flag, plac
     assert contents(inputs) == before
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["replay", "", "events.csv"],
+        ["replay", "ops.csv", "events.csv", "--outcomes", ""],
+        ["trace", "check", ""],
+        ["trace", "convert", "", "out.csv"],
+        ["trace", "convert", "ops.csv", ""],
+        ["trace", "flights", ""],
+        ["spark", "package", ""],
+        ["spark", "resolve", "ops.csv", "", "--out", "out"],
+        ["spark", "resolve", "ops.csv", "events.csv", "--out", ""],
+        ["spark", "report", "parts", "--html", ""],
+        ["spark", "report", "parts", "--export", ""],
+        ["spark", "report", ""],
+        ["spark", "report", "parts", "--against", ""],
+    ],
+)
+def test_an_empty_path_is_not_the_current_directory(inputs, capsys, command):
+    """A shell makes it of an unset variable; nothing is read or written then."""
+    before = contents(inputs)
+    assert main(command) == 2
+    assert "is empty" in capsys.readouterr().err
+    assert contents(inputs) == before
+
+
 def test_a_backup_lies_outside_of_the_journal(inputs, capsys):
     """The journal would be read with the backup in it; beside it there is room."""
     (inputs / "data" / "journal").mkdir(parents=True)

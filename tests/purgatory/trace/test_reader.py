@@ -165,6 +165,23 @@ def test_an_empty_path_is_not_the_current_directory(tmp_path, monkeypatch):
             read("")
 
 
+def test_a_closed_reader_is_not_an_empty_one(tmp_path):
+    """A loop over it would find nothing and say nothing."""
+    path = text_file(tmp_path, "e.csv", "key,at_ms\nk,1\n")
+    with read_events(path) as rows:
+        pass
+    for read in (list, next, lambda rows: list(rows.batches())):
+        with pytest.raises(TraceError, match=r"e\.csv: read after its reader was closed"):
+            read(rows)
+
+
+def test_on_bad_is_a_function(tmp_path):
+    """It is refused at once, not at the first bad row."""
+    path = text_file(tmp_path, "e.csv", "key,at_ms\nk,1\n")
+    with pytest.raises(TypeError, match="on_bad is 5; expected a function or None"):
+        read_events(path, on_bad=5)
+
+
 def test_a_bad_part_is_named(tmp_path):
     """Row, column and type errors name the part, not the directory."""
     text_file(tmp_path, "a.csv", "key,at_ms\nk,1\n")
@@ -198,15 +215,17 @@ def test_where_is_the_row_returned_last(tmp_path, suffix):
 
 
 def test_a_reader_left_early_is_closed(tmp_path):
-    """After close there are no more rows, and the file may be left at any point."""
+    """The file may be left at any point."""
     path = text_file(tmp_path, "e.csv", "key,at_ms\nk,1\nk,2\n")
     with read_events(path) as rows:
         next(rows)
-    assert list(rows) == []
+    with pytest.raises(TraceError, match="read after its reader was closed"):
+        next(rows)
     unread = read_events(path)
     unread.close()
     unread.close()
-    assert list(unread) == []
+    with pytest.raises(TraceError, match="read after its reader was closed"):
+        list(unread)
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl.gz"])

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from purgatory.spark.errors import CheckpointMismatch, RejectedRows, SparkError
+from purgatory.spark.stream.checkpoint import Checkpoint
 from purgatory.spark.stream.query import Stream
 from purgatory.spark.stream.sources import directory_source
 from purgatory.trace import KeyEvent, Operation, read_events, read_operations
@@ -335,3 +336,31 @@ def _events_file(feed):
     feed.put("operations", [op("o")])
     feed.put("events", [KeyEvent("a", 1)], name="e")
     return feed.path / "events" / "e.parquet"
+
+
+@pytest.mark.parametrize(
+    ("argument", "error", "words"),
+    [
+        ({"shards": 0}, ValueError, "shards is 0; expected 1 or more"),
+        ({"shards": -2}, ValueError, "shards is -2; expected 1 or more"),
+        ({"shards": True}, TypeError, "shards is True; expected an integer"),
+        ({"shards": 1.5}, TypeError, r"shards is 1\.5; expected an integer"),
+        ({"watermark_ms": -1}, ValueError, "watermark_ms is -1; expected 0 or more"),
+        ({"watermark_ms": 0.5}, TypeError, r"watermark_ms is 0\.5; expected an integer"),
+        ({"watermark_ms": float("nan")}, TypeError, "watermark_ms is nan; expected an integer"),
+        ({"idle_seconds": -1}, ValueError, "idle_seconds is -1; expected a finite number"),
+        ({"idle_seconds": float("nan")}, ValueError, "idle_seconds is nan; expected a finite"),
+        ({"idle_seconds": "x"}, TypeError, "idle_seconds is 'x'; expected a number or None"),
+        ({"on_commit": 5}, TypeError, "on_commit is 5; expected a function or None"),
+        ({"name": None}, TypeError, "name is None; expected a text"),
+    ],
+)
+def test_bad_arguments_are_named_before_a_checkpoint_is_made(
+    spark, feed, monkeypatch, argument, error, words
+):
+    """No directory is begun with them, which a correct run would then have to fit."""
+    monkeypatch.setattr(Checkpoint, "begin", lambda *_: pytest.fail("begun"))
+    with pytest.raises(error, match=words):
+        feed.stream(spark, **argument)
+    assert not feed.checkpoint.exists()
+    assert not feed.out.exists()

@@ -386,6 +386,64 @@ def test_parquet_files_with_different_kinds_of_integers_and_times(spark, tmp_pat
     assert {row.at_ms for row in wanted} == {5}
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        pa.array([1], pa.time32("ms")),
+        pa.array([1], pa.time64("ns")),
+        pa.array([1], pa.float16()),
+        pa.array([1], pa.timestamp("ns")),
+        pa.nulls(1),
+    ],
+)
+@pytest.mark.parametrize("name", ["other", "_metadata"])
+def test_other_columns_of_parquet_are_ignored(spark, tmp_path, other, name):
+    """Also of types that Spark does not know, and by a name that Spark uses itself."""
+    for number in (1, 2):
+        columns = {"key": [f"k{number}"], "at_ms": [number]}
+        more = {name: other} if number == 1 else {}
+        pq.write_table(pa.table({**columns, **more}), tmp_path / f"{number}.parquet")
+    good = read_table(spark, str(tmp_path), EVENTS_TABLE).good.orderBy("seq")
+    assert values(good.select("key", "at_ms")) == [("k1", 1), ("k2", 2)]
+
+
+def test_columns_of_nulls_without_a_type(spark, tmp_path):
+    """A default stands for its nulls; without a default each row is rejected, as in a replay."""
+    columns = {"op_id": ["o"], "submitted_ms": [1], "timeout_ms": [5], "keys": [["a"]]}
+    path = tmp_path / "1.parquet"
+    nulls = {"kind": pa.nulls(1), "need": pa.nulls(1)}
+    pq.write_table(pa.table({**columns, **nulls}), path)
+    pq.write_table(pa.table({**columns, "kind": ["k"]}), tmp_path / "2.parquet")
+    found = read_table(spark, str(tmp_path), OPERATIONS_TABLE).good.orderBy("kind")
+    assert values(found.select("op_id", "kind", "need")) == [("o", "", 1), ("o", "k", 1)]
+    pq.write_table(pa.table({**columns, "op_id": pa.nulls(1)}), path)
+    checked = read_table(spark, str(path), OPERATIONS_TABLE)
+    assert checked.good.count() == 0
+    (row,) = checked.rejected.collect()
+    assert (row.file, row.reason) == (
+        str(path),
+        "column op_id: nothing, expected non-empty UTF-8 text",
+    )
+
+
+def test_durations_of_parquet_are_no_timestamps(spark, tmp_path):
+    """Also in a session that reads nanoseconds as integers."""
+    for unit in ("us", "ns"):
+        hold = pa.array([5], pa.timestamp(unit))
+        pq.write_table(
+            pa.table({"key": ["a"], "at_ms": [1], "hold_ms": hold}), tmp_path / "e.parquet"
+        )
+        with pytest.raises(TableError, match=r"column hold_ms holds timestamp.*expected bigint"):
+            read_table(spark, str(tmp_path), EVENTS_TABLE)
+
+
+def test_names_of_columns_that_differ_only_by_case(spark, tmp_path):
+    """Spark takes them for one; they are named before a job starts."""
+    pq.write_table(pa.table({"key": ["a"], "KEY": ["b"], "at_ms": [1]}), tmp_path / "e.parquet")
+    with pytest.raises(TableError, match=r"e\.parquet: .* columns key, KEY differ only by case"):
+        read_table(spark, str(tmp_path), EVENTS_TABLE)
+
+
 @pytest.mark.parametrize("digits", [9, 18, 20, 38])
 def test_decimals_are_refused(spark, tmp_path, digits):
     """Those of 20 digits, too, though Spark reads unsigned integers as such."""

@@ -1,0 +1,85 @@
+"""What the footers of Parquet files say of a table's columns. Any thread may call.
+
+Spark infers types of all columns of a file, and refuses a file with a column of a type that Spark
+does not know, even if no query uses the column. It also takes a column of nulls without a type for
+integers. The footers tell more, and only of the columns of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from purgatory.spark.errors import TableError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# The logical type of a column of nulls that pyarrow and pandas write if no value has a type.
+UNTYPED: Final = "UNKNOWN"
+
+
+class FooterColumns(NamedTuple):
+    """Columns of a file: Spark's schema as JSON, without untyped ones, and the logical types."""
+
+    schema: str
+    types: tuple[tuple[str, str], ...]
+
+    @property
+    def untyped(self) -> list[str]:
+        """The names of the columns of nulls without a type."""
+        return [name for name, kind in self.types if kind == UNTYPED]
+
+
+def footer_types(
+    spark: SparkSession, files: Iterable[str], names: Collection[str]
+) -> list[dict[str, str]]:
+    """Return the logical types of columns in each file."""
+    return [_types_in(spark, file, names) for file in files]
+
+
+def _types_in(spark: SparkSession, file: str, names: Collection[str]) -> dict[str, str]:
+    with _footer_schema(spark, file) as schema:
+        there = [name for name in names if schema.containsField(name)]
+        return {name: str(schema.getType(name).getLogicalTypeAnnotation()) for name in there}
+
+
+def footer_columns(spark: SparkSession, file: str, names: Collection[str]) -> FooterColumns:
+    """Return what a file says of some columns; `TableError` if two differ only by case."""
+    jvm: Any = spark.sparkContext._jvm
+    types = _types_in(spark, file, names)
+    with _footer_schema(spark, file) as schema:
+        _check_case(file, [str(column.getName()) for column in schema.getFields()], names)
+        typed = [name for name, kind in types.items() if kind != UNTYPED]
+        if not typed:
+            return FooterColumns("", tuple(types.items()))
+        columns = jvm.java.util.ArrayList()
+        for name in typed:
+            columns.add(schema.getType(name))
+        chosen = jvm.org.apache.parquet.schema.MessageType("table", columns)
+    parquet = jvm.org.apache.spark.sql.execution.datasources.parquet
+    converter = parquet.ParquetToSparkSchemaConverter(spark._jsparkSession.sessionState().conf())
+    return FooterColumns(str(converter.convert(chosen).json()), tuple(types.items()))
+
+
+def _check_case(file: str, found: Collection[str], names: Collection[str]) -> None:
+    # Spark would fail while it reads the rows.
+    for name in names:
+        alike = [one for one in found if one.lower() == name.lower()]
+        if len(alike) > 1:
+            raise TableError(f"{file}: the names of columns {', '.join(alike)} differ only by case")
+
+
+@contextmanager
+def _footer_schema(spark: SparkSession, file: str) -> Iterator[Any]:
+    context = spark.sparkContext
+    jvm: Any = context._jvm
+    settings = context._jsc.hadoopConfiguration()
+    path = jvm.org.apache.hadoop.fs.Path(file)
+    source = jvm.org.apache.parquet.hadoop.util.HadoopInputFile.fromPath(path, settings)
+    reader = jvm.org.apache.parquet.hadoop.ParquetFileReader.open(source)
+    try:
+        yield reader.getFileMetaData().getSchema()
+    finally:
+        reader.close()
