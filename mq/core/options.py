@@ -215,6 +215,7 @@ class Options:
         self._socket_type = socket_type
         self._values = dict(_DEFAULTS)
         self.routing_id: bytes = b""
+        self.connect_routing_id: bytes = b""  # of the next connection; empty for none
         self.rcvtimeo: float | None = None  # seconds, None for ever
         self.sndtimeo: float | None = None
 
@@ -233,6 +234,8 @@ class Options:
             _require(option not in _CURVE_KEYS or len(value) in _CURVE_KEY_LENGTHS)
             if option == SocketOption.ROUTING_ID:
                 self.routing_id = value
+            elif option == SocketOption.CONNECT_ROUTING_ID:
+                self.connect_routing_id = value
         elif option in _TRUTHS:
             value = int(value != 0)
         elif option == SocketOption.HEARTBEAT_TTL:

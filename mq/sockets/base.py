@@ -81,8 +81,9 @@ class SocketBase(CommandLoop):
         name = inproc_name(address)
         if self.ctx.endpoints.is_bound(name):
             raise ZMQError(Errno.EADDRINUSE)
+        endpoint = address.encode()  # first: text that cannot be encoded leaves nothing bound
         self._perform(partial(self.ctx.endpoints.bind, name, self))
-        self.last_endpoint = address.encode()
+        self.last_endpoint = endpoint
 
     def connect(self, address: str) -> None:
         """Connect to an inproc address, bound or not."""
@@ -91,8 +92,11 @@ class SocketBase(CommandLoop):
         near, far = pipepair(self.hwms, None, self.conflate)
         near.endpoint, near.mailbox, near.pending = name, self.mailbox, PendingConnection()
         far.routing_id = self.routing_id
+        near.given_id = self.options.connect_routing_id
+        endpoint = address.encode()
         self._perform(partial(self._connect, name, near))
-        self.last_endpoint = address.encode()
+        self.options.connect_routing_id = b""  # for one connection
+        self.last_endpoint = endpoint
 
     def _connect(self, name: str, near: Pipe) -> None:
         self.ctx.endpoints.connect(name, near.peer)
@@ -123,6 +127,7 @@ class SocketBase(CommandLoop):
         for pipe in pipes:
             self.ctx.endpoints.cancel(pipe, self.ctx.reaper)
             pipe.terminate(False)
+            self.xforget(pipe)
             self._drop_partial_message(pipe)
             pipe.endpoint = None
 

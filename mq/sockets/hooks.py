@@ -41,6 +41,9 @@ class SocketHooks(AbstractSocket):
         """Receive a part if possible at once."""
         return self._fair_queue.recv()
 
+    def xforget(self, pipe: Pipe) -> None:
+        """Forget what was taken from a pipe and not returned: the socket disconnects."""
+
     def xhas_in(self) -> bool:
         """Whether `xrecv` would return a part."""
         return self._fair_queue.has_in()

@@ -49,6 +49,8 @@ class Xpub(_Distributing):
     def __init__(self, ctx: ContextCore, slot: int) -> None:
         super().__init__(ctx, slot)
         self._subscriptions: Subscriptions[Pipe] = Subscriptions()
+        # With XPUB_MANUAL: what each peer asked for, which may differ from what it was given.
+        self._requests: Subscriptions[Pipe] = Subscriptions()
         self._received: deque[tuple[Part, Pipe | None]] = deque()
         # Peers in the middle of their own message; operations of a dict make no call.
         self._mid_message_pipes: dict[Pipe, None] = {}
@@ -71,10 +73,22 @@ class Xpub(_Distributing):
         self._mid_message_pipes.pop(pipe, None)
         if pipe is self._last_sender:
             self._last_sender = None
+        for topic in self._requests.topics_of(pipe):
+            self._queue_notification(_UNSUBSCRIBE, topic, None)
+            self._requests.remove(topic, pipe, completely=True)
         for topic in self._subscriptions.topics_of(pipe):
-            if self._subscriptions.has_only(topic, pipe):
+            if self._is_end_notified(topic, pipe):
                 self._queue_notification(_UNSUBSCRIBE, topic, None)
             self._subscriptions.remove(topic, pipe, completely=True)
+
+    def _is_end_notified(self, topic: bytes, pipe: Pipe) -> bool:
+        """Whether a subscription that ends with its peer is reported."""
+        options = self.options
+        if options[SocketOption.XPUB_MANUAL]:
+            return False  # the request is
+        return bool(options[SocketOption.XPUB_VERBOSER]) or self._subscriptions.has_only(
+            topic, pipe
+        )
 
     def read_activated(self, pipe: Pipe) -> None:
         """Read a peer's subscriptions, their ends, and messages."""
@@ -103,12 +117,12 @@ class Xpub(_Distributing):
     def _process_subscription(self, kind: int, topic: bytes, pipe: Pipe) -> None:
         if self._is_notified(kind, topic, pipe):
             self._queue_notification(kind, topic, pipe)
-        if self.options[SocketOption.XPUB_MANUAL]:
-            return
+        is_manual = self.options[SocketOption.XPUB_MANUAL]
+        subscriptions = self._requests if is_manual else self._subscriptions
         if kind == _SUBSCRIBE:
-            self._subscriptions.add(topic, pipe)
+            subscriptions.add(topic, pipe)
         else:
-            self._subscriptions.remove(topic, pipe, completely=True)
+            subscriptions.remove(topic, pipe, completely=True)
 
     def _is_notified(self, kind: int, topic: bytes, pipe: Pipe) -> bool:
         options = self.options
@@ -204,6 +218,11 @@ class Xsub(_Distributing):
         for topic in list(self._subscriptions)[pipe.msgs_written :]:  # each once
             pipe.write_ignoring_hwm(b"\1" + topic)
         pipe.flush()
+
+    def xforget(self, pipe: Pipe) -> None:
+        """See `SocketHooks`."""
+        if pipe is self._fair_queue.last_pipe:
+            self._prefetched = None
 
     def xterminated(self, pipe: Pipe) -> None:
         """See `SocketHooks`."""

@@ -1,5 +1,6 @@
 """REQ and REP: requests and replies in lock-step. For the socket's thread."""
 
+import os
 from typing import ClassVar
 
 from mq.constants import Errno, SocketOption, SocketType
@@ -26,7 +27,8 @@ class Req(Dealer):
         super().__init__(ctx, slot)
         self._awaiting = False  # a reply
         self._mid_message = False  # the envelope of a request has been sent
-        self._request_id = 0
+        # At random: a late reply to an earlier socket's request must not be taken for ours.
+        self._request_id = int.from_bytes(os.urandom(4), "little")
         self._reply_pipe: Pipe | None = None  # of the request; None: it has gone
         self._envelope: list[bytes] = [b""]  # the beginning of the reply
         self._envelope_position = _SKIP  # parts of the envelope matched so far
@@ -145,6 +147,12 @@ class Req(Dealer):
             return False
         return super().xhas_out()
 
+    def xforget(self, pipe: Pipe) -> None:
+        """See `SocketHooks`."""
+        if pipe is self._fair_queue.last_pipe:
+            self._prefetched = None
+            self._envelope_position = _SKIP
+
     def xterminated(self, pipe: Pipe) -> None:
         """Forget a peer; if it owed the reply, any other peer may answer."""
         if pipe is self._reply_pipe:
@@ -175,6 +183,7 @@ class Rep(Router):
             part = self._prefetched
             assert part is not None
             more = more_of(part)
+            self._end_replaced(part)
             # The part must not be lost: no call from here on.
             self._prefetched = None
             self._envelope_complete = more

@@ -1,5 +1,6 @@
 """DEALER and ROUTER: asynchronous requests and replies. For the socket's thread."""
 
+import os
 from itertools import count
 from typing import ClassVar
 
@@ -39,19 +40,23 @@ class Router(SocketBase):
 
     def __init__(self, ctx: ContextCore, slot: int) -> None:
         super().__init__(ctx, slot)
-        self._id_counter = count(1)
+        # At random: an id of an earlier socket must reach no other peer.
+        self._id_counter = count(int.from_bytes(os.urandom(4), "big"))
         self._by_id: dict[bytes, Pipe] = {}
         self._id_of: dict[Pipe, bytes] = {}  # the inverse
         # A part taken and not returned yet, and the id to return before it.
         self._prefetched: Part | None = None
         self._prefetched_id: bytes | None = None
+        # Whose id another peer has taken over, and of which a message is being received.
+        self._replaced: Pipe | None = None
+        self._replaced_id = b""
         self._send_pipe: Pipe | None = None  # of the message being sent; None: it is dropped
         self._mid_message = False  # after the id, until the last part
 
     def xattach(self, pipe: Pipe) -> None:
         """Add a peer, if its routing id is known."""
         probe(self, pipe)
-        if pipe.pending is None:
+        if pipe.pending is None or pipe.given_id:
             self._identify(pipe)
 
     def pipe_connected(self, pipe: Pipe) -> None:
@@ -61,7 +66,7 @@ class Router(SocketBase):
 
     def _identify(self, pipe: Pipe) -> None:
         if pipe not in self._id_of:
-            routing_id = pipe.routing_id or self._automatic_id()
+            routing_id = pipe.given_id or pipe.routing_id or self._automatic_id()
             if routing_id in self._by_id:
                 if not self.options[SocketOption.ROUTER_HANDOVER]:
                     return  # ignore a peer whose id is taken
@@ -71,12 +76,19 @@ class Router(SocketBase):
         self._fair_queue.attach(pipe)
 
     def _automatic_id(self) -> bytes:
-        # No id given by a program may begin with a zero byte.
-        return b"\0" + (next(self._id_counter) & 0xFFFFFFFF).to_bytes(4, "big")
+        # No id given by a program may begin with a zero byte, but for CONNECT_ROUTING_ID.
+        while True:
+            new_id = b"\0" + (next(self._id_counter) & 0xFFFFFFFF).to_bytes(4, "big")
+            if new_id not in self._by_id:
+                return new_id
 
     def _reassign_id(self, routing_id: bytes) -> None:
         old = self._by_id[routing_id]
-        old.terminate(True)
+        if self._is_receiving(old):
+            # Ends with the message: its parts stay together, behind the id that they had.
+            self._replaced, self._replaced_id = old, routing_id
+        else:
+            old.terminate(True)
         new_id = self._automatic_id()
         del self._by_id[routing_id]
         self._by_id[new_id] = old
@@ -84,8 +96,22 @@ class Router(SocketBase):
         if old is self._send_pipe:
             self._send_pipe = None
 
+    def _is_receiving(self, pipe: Pipe) -> bool:
+        """Whether a message of a pipe is being received, or is the one that a poll has seen."""
+        fair_queue = self._fair_queue
+        if self._prefetched is not None or fair_queue.mid_message:
+            return pipe is fair_queue.last_pipe
+        return fair_queue.is_next(pipe)
+
+    def xforget(self, pipe: Pipe) -> None:
+        """See `SocketHooks`."""
+        if pipe is self._fair_queue.last_pipe:
+            self._prefetched = self._prefetched_id = None
+
     def xterminated(self, pipe: Pipe) -> None:
         """See `SocketHooks`."""
+        if pipe is self._replaced:
+            self._replaced = None
         routing_id = self._id_of.get(pipe)
         if routing_id is not None:
             del self._by_id[routing_id]
@@ -109,8 +135,17 @@ class Router(SocketBase):
             self._prefetched_id = None
             return routing_id
         part = self._prefetched
+        self._end_replaced(part)
+        # The part must not be lost: no call from here on.
         self._prefetched = None
         return part
+
+    def _end_replaced(self, part: Part | None) -> None:
+        """End a connection whose id was taken over, with the last part of its message."""
+        pipe = self._replaced
+        if pipe is not None and part is not None and not more_of(part):
+            pipe.terminate(True)
+            self._replaced = None
 
     def _prefetch(self) -> bool:
         if self._prefetched is None:
@@ -118,8 +153,10 @@ class Router(SocketBase):
             part = fair_queue.recv()
             # The part must not be lost: no call from here on.
             if part is not None and fair_queue.at_message_start:
-                assert fair_queue.last_pipe is not None
-                self._prefetched_id = self._id_of[fair_queue.last_pipe]
+                pipe = fair_queue.last_pipe
+                assert pipe is not None
+                is_replaced = pipe is self._replaced
+                self._prefetched_id = self._replaced_id if is_replaced else self._id_of[pipe]
             self._prefetched = part
         return self._prefetched is not None
 

@@ -86,3 +86,43 @@ def test_disconnect_inside_a_message_for_other_types(socket, receiver):
     got = sink.recv_multipart()
     assert got[-2:] == [b"b1", b"b2"]
     assert len(got) == (3 if receiver == zmq.ROUTER else 2)
+
+
+@pytest.mark.parametrize("kind", ["SUB", "REQ", "ROUTER", "PULL", "DEALER"])
+def test_disconnecting_drops_what_a_poll_has_taken(socket, kind):
+    """All parts: the next message is another peer's, and whole."""
+    other_kind = {"SUB": "PUB", "REQ": "REP", "ROUTER": "DEALER", "PULL": "PUSH"}.get(kind, kind)
+    receiver = socket(getattr(zmq, kind))
+    if kind == "SUB":
+        receiver.subscribe(b"")
+    peers = {}
+    for name in ("one", "two"):
+        peers[name] = socket(getattr(zmq, other_kind))
+        peers[name].bind(f"inproc://{name}")
+    receiver.connect("inproc://one")
+    if kind == "REQ":
+        receiver.send(b"ask")
+        peers["one"].recv()
+    peers["one"].send_multipart([b"a1", b"a2"])
+    assert receiver.poll(1000) == zmq.POLLIN
+    receiver.disconnect("inproc://one")
+    receiver.connect("inproc://two")
+    if kind == "REQ":
+        with pytest.raises(zmq.Again):
+            receiver.recv_multipart(zmq.NOBLOCK)
+        return
+    peers["two"].send_multipart([b"b1", b"b2"])
+    received = receiver.recv_multipart()
+    assert received[-2:] == [b"b1", b"b2"]
+    assert len(received) == (3 if kind == "ROUTER" else 2)
+
+
+@pytest.mark.parametrize("method", ["bind", "connect"])
+def test_an_address_that_cannot_be_encoded_has_no_effect(socket, method):
+    """Tried again, it raises the same, and the name is free."""
+    one = socket(zmq.DEALER)
+    for _ in range(2):
+        with pytest.raises(UnicodeEncodeError):
+            getattr(one, method)("inproc://\udc80")
+    with pytest.raises(zmq.Again):
+        one.send(b"", zmq.NOBLOCK)

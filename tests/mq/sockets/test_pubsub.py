@@ -173,3 +173,32 @@ def test_directions(bound, subscriber):
         with pytest.raises(zmq.ZMQError) as caught:
             call()
         assert caught.value.errno == number
+
+
+@pytest.mark.parametrize(
+    ("options", "applied", "count"),
+    [
+        ((), None, 1),
+        (("xpub_verboser",), None, 2),
+        (("xpub_manual",), None, 2),
+        (("xpub_manual",), b"A", 2),
+        (("xpub_manual",), b"B", 2),
+    ],
+)
+def test_what_is_reported_when_subscribers_go(socket, options, applied, count):
+    """What each asked for, once the last goes or, if all is reported, for each of them."""
+    publisher = socket(zmq.XPUB, **dict.fromkeys(options, 1))
+    publisher.bind("inproc://ends")
+    subscribers = [socket(zmq.SUB) for _ in range(2)]
+    for subscriber in subscribers:
+        subscriber.connect("inproc://ends")
+        subscriber.subscribe(b"A")
+        if publisher.poll(0):
+            assert publisher.recv() == b"\1A"
+            if applied:
+                publisher.subscribe(applied)
+    for subscriber in subscribers:
+        subscriber.close()
+    assert [publisher.recv() for _ in range(count)] == [b"\0A"] * count
+    with pytest.raises(zmq.Again):
+        publisher.recv(zmq.NOBLOCK)

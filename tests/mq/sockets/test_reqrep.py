@@ -244,3 +244,16 @@ def test_events_follow_the_state(socket):
     assert rep.events == zmq.POLLOUT
     rep.send(b"y")
     assert (req.events, rep.events) == (zmq.POLLIN, 0)
+
+
+def test_ids_of_requests_are_not_those_of_another_socket(ctx):
+    """Else a late reply to an earlier socket, of the same identity, is taken for ours."""
+    ids = set()
+    for number in range(5):
+        with ctx.socket(zmq.REQ) as asker, ctx.socket(zmq.ROUTER) as router:
+            asker.req_correlate = 1
+            router.bind(f"inproc://correlated-{number}")
+            asker.connect(f"inproc://correlated-{number}")
+            asker.send(b"ask")
+            ids.add(router.recv_multipart()[1])
+    assert len(ids) == 5

@@ -173,3 +173,61 @@ def test_all_messages_of_a_closed_peer_arrive(socket):
     dealer.close()
     got = [router.recv_multipart() for _ in range(10)]
     assert got == [[b"X", b"%d" % n, b"more"] for n in range(10)]
+
+
+@pytest.mark.parametrize("seen", ["by a poll", "its first part"])
+def test_a_handover_keeps_the_parts_of_a_message_together(socket, seen):
+    """The message that is being received is whole; then the next peer's come."""
+    router = socket(zmq.ROUTER, router_handover=1)
+    router.bind(URL)
+    old = socket(zmq.DEALER, identity=b"X")
+    old.connect(URL)
+    old.send_multipart([b"a1", b"a2", b"a3"])
+    received = []
+    if seen == "by a poll":
+        assert router.poll(0) == zmq.POLLIN
+    else:
+        received = [router.recv(), router.recv()]
+    new = socket(zmq.DEALER, identity=b"X")
+    new.connect(URL)
+    new.send_multipart([b"b1", b"b2"])
+    received += router.recv_multipart()
+    assert received == [b"X", b"a1", b"a2", b"a3"]
+    assert router.recv_multipart() == [b"X", b"b1", b"b2"]
+    router.send_multipart([b"X", b"for the new one"])
+    assert new.recv() == b"for the new one"
+    with pytest.raises(zmq.Again):
+        router.recv(zmq.NOBLOCK)
+
+
+@pytest.mark.parametrize("bound_first", [True, False])
+def test_the_id_that_a_router_gives_to_the_peer_it_connects_to(socket, bound_first):
+    """CONNECT_ROUTING_ID is for one connection; messages come behind the id, and go by it."""
+    client, server = socket(zmq.ROUTER, router_mandatory=1), socket(zmq.DEALER)
+    if bound_first:
+        server.bind(URL)
+    client.connect_routing_id = b"srv"
+    client.connect(URL)
+    client.send_multipart([b"srv", b"hello"])
+    if not bound_first:
+        server.bind(URL)
+    assert server.recv() == b"hello"
+    server.send(b"back")
+    assert client.recv_multipart() == [b"srv", b"back"]
+    other = socket(zmq.DEALER)
+    other.bind(URL + "2")
+    client.connect(URL + "2")
+    other.send(b"who am I")
+    assert client.recv_multipart()[0][:1] == b"\0"
+
+
+def test_ids_that_a_router_makes_up_are_not_those_of_another(ctx):
+    """A message to an address of an earlier socket must reach no other peer."""
+    ids = set()
+    for number in range(5):
+        with ctx.socket(zmq.ROUTER) as router, ctx.socket(zmq.DEALER) as dealer:
+            router.bind(f"{URL}-{number}")
+            dealer.connect(f"{URL}-{number}")
+            dealer.send(b"")
+            ids.add(router.recv_multipart()[0])
+    assert len(ids) == 5
