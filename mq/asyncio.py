@@ -10,6 +10,7 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, ClassVar
 
 from mq import context as blocking_context
@@ -86,6 +87,7 @@ class _PollOperation:
         self._sockets = sockets
         self._future = future
         self._undo: list[Callable[[], Any]] = []
+        self._watching: dict[int, Future] = {}  # by queue: resolved at its turn with an event
         future.add_done_callback(self._undo_all)
 
     def start(self) -> None:
@@ -103,11 +105,17 @@ class _PollOperation:
     def _watch_socket(self, socket: "Socket", flags: int) -> None:
         for event, queue in ((_IN, socket._recv_futures), (_OUT, socket._send_futures)):
             if flags & event:
-                ready: Future = self._loop.create_future()
-                ready.add_done_callback(self._on_ready)
-                operation = _Operation(ready, None)
-                socket._enqueue(queue, operation)
-                self._undo.append(ready.cancel)
+                self._undo.append(partial(self._stop_watching, id(queue)))
+                self._watch_queue(socket, queue)
+
+    def _watch_queue(self, socket: "Socket", queue: deque[_Operation]) -> None:
+        ready: Future = self._loop.create_future()
+        ready.add_done_callback(partial(self._on_ready, socket, queue))
+        self._watching[id(queue)] = ready
+        socket._enqueue(queue, _Operation(ready, None))
+
+    def _stop_watching(self, key: int) -> None:
+        self._watching[key].cancel()
 
     def _watch_descriptor(self, thing: Any, flags: int) -> None:
         if flags & _IN:
@@ -117,13 +125,15 @@ class _PollOperation:
             self._loop.add_writer(thing, self.check)
             self._undo.append(lambda: self._loop.remove_writer(thing))
 
-    def _on_ready(self, ready: Future) -> None:
+    def _on_ready(self, socket: "Socket", queue: deque[_Operation], ready: Future) -> None:
         if self._future.done():
             return
         if ready.cancelled():
             self._future.cancel()  # the socket was closed
-        else:
-            self.check()
+            return
+        self.check()
+        if not self._future.done():  # an operation behind this one has taken the message
+            self._watch_queue(socket, queue)
 
     def check(self, time_up: bool = False) -> None:
         """Resolve the future if there are events, or time is up."""

@@ -37,7 +37,8 @@ class Frame(bytearray):
         copy_threshold: int | None = None,
     ) -> None:
         view = contiguous_view(b"" if data is None else data)
-        super().__init__(view)
+        # As it is in memory, also in Fortran order.
+        super().__init__(view if view.c_contiguous else view.tobytes("A"))
         if copy is None:
             copy = view.nbytes < (COPY_THRESHOLD if copy_threshold is None else copy_threshold)
         self.more = False

@@ -9,7 +9,7 @@ from warnings import warn
 
 from mq.constants import Errno, OptType, PollEvent, SocketOption, SocketType
 from mq.core.context_core import ContextCore, find_socket
-from mq.core.options import check_type, option_type
+from mq.core.options import check_int, check_type, option_type
 from mq.errors import ZMQBindError, ZMQError
 from mq.frame import COPY_THRESHOLD
 from mq.option_attributes import OptionAttributes
@@ -157,7 +157,7 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
         """Close the socket. Never waits, and messages sent stay readable. Idempotent."""
         core = self._core
         if linger is not None and not core.closed:
-            core.options.set(SocketOption.LINGER, linger)
+            core.options.set(SocketOption.LINGER, check_int(linger))
         core.close()
         if self.context is not None:  # last: after an interrupt `Context.destroy` closes it
             self.context._rm_socket(self)

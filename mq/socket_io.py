@@ -51,7 +51,7 @@ class SocketIO:
         `copy=False`, large buffers are shared with the receiver and must not be changed; with
         `track`, the returned tracker tells until when.
         """
-        if type(data) is bytes and copy:
+        if type(data) is bytes and copy and routing_id is None and group is None:
             self._core.send(MessagePart(data, True) if flags & _SNDMORE else data, flags)
             return None
         if routing_id is not None or group is not None:
@@ -72,7 +72,7 @@ class SocketIO:
             return data.part(more), data.tracker
         view = contiguous_view(data)
         if copy or view.nbytes < self.copy_threshold:
-            content = data if type(data) is bytes else bytes(view)
+            content = data if type(data) is bytes else view.tobytes("A")  # as it is in memory
             return part_of(content, more), None if copy else FINISHED_TRACKER
         if not track:
             return MessagePart(view, more), None
@@ -138,6 +138,8 @@ class SocketIO:
         view = contiguous_view(buffer)
         if view.readonly:
             raise BufferError("Object is not writable.")
+        if not view.c_contiguous:
+            raise BufferError("the buffer is in Fortran order; expected it C-contiguous")
         if nbytes > view.nbytes:
             raise ValueError(f"{nbytes=} too big for memoryview of {view.nbytes}B")
         data = data_of(self._core.recv(flags))

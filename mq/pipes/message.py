@@ -79,7 +79,7 @@ def data_of(part: Part) -> Data:
 def bytes_of(part: Part) -> bytes:
     """Return the data of a part, as bytes."""
     data = data_of(part)
-    return data if isinstance(data, bytes) else bytes(data)
+    return data if isinstance(data, bytes) else data.tobytes("A")  # in the order of the memory
 
 
 class MessageTracker:

@@ -230,3 +230,18 @@ def test_instances_are_apart():
     assert (type(one), type(two)) == (zmq.Context, amq.Context)
     one.term()
     two.term()
+
+
+def test_a_poll_whose_message_another_operation_takes(run):
+    """It goes on waiting, and is told of the next message."""
+
+    async def test(sender, receiver):
+        polling = asyncio.ensure_future(receiver.poll(None))
+        receiving = asyncio.ensure_future(receiver.recv())
+        await sender.send(b"1")
+        assert await receiving == b"1"
+        await sender.send(b"2")
+        assert await polling == zmq.POLLIN
+        assert await receiver.recv() == b"2"
+
+    run(test)

@@ -69,3 +69,12 @@ def test_sockets_can_be_subclassed(ctx):
     assert (one.sent, two.sent) == (2, 0)
     one.close()
     two.close()
+
+
+def test_a_bad_linger_leaves_the_socket_open(socket):
+    """Compiled as interpreted."""
+    one = socket(zmq.PAIR)
+    for bad in (1.5, "1", 2**40):
+        with pytest.raises((TypeError, OverflowError)):
+            one.close(linger=bad)
+        assert not one.closed

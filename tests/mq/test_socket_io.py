@@ -57,3 +57,30 @@ def test_recv_into(pair):
         b.recv_into(short, nbytes=4)
     with pytest.raises(ValueError, match="negative"):
         b.recv_into(short, nbytes=-1)
+
+
+def test_a_buffer_in_fortran_order_is_sent_as_it_is_in_memory(pair):
+    """A receiver that knows the order has the same array; to receive into one is refused."""
+    np = pytest.importorskip("numpy")
+    one, two = pair(zmq.PAIR, zmq.PAIR)
+    numbers = np.arange(6, dtype=np.uint8).reshape((2, 3), order="F")
+    for copy in (True, False):
+        one.copy_threshold = 0
+        one.send(numbers, copy=copy)
+        received = np.frombuffer(two.recv(), dtype=np.uint8).reshape((2, 3), order="F")
+        assert received.tolist() == numbers.tolist()
+        one.send(numbers, copy=copy)
+        assert two.recv(copy=False).bytes == numbers.tobytes("A")
+    one.send(b"123456")
+    with pytest.raises(BufferError, match="Fortran"):
+        two.recv_into(np.empty((2, 3), np.uint8, "F"))
+
+
+@pytest.mark.parametrize("data", [b"x", bytearray(b"x")])
+@pytest.mark.parametrize("option", [{"routing_id": 5}, {"group": "g"}], ids=repr)
+def test_options_of_networks_are_refused_for_all_data(pair, data, option):
+    """Also for bytes, the quickest way."""
+    one, _ = pair(zmq.PAIR, zmq.PAIR)
+    with pytest.raises(zmq.ZMQError) as caught:
+        one.send(data, **option)
+    assert caught.value.errno == zmq.ENOTSUP
