@@ -31,7 +31,7 @@ def test_offer_returns_whether_the_bucket_is_first():
 
 
 def test_a_bucket_that_a_signal_handler_drops_meanwhile():
-    """The handler closes the timer, which drops empty buckets; the new one is in the queue again."""
+    """The handler closes the timer, which drops empty buckets; the new one stays."""
     queue, new = DelayQueue(ReadWriteLock(), TimerCounters()), bucket(5)
 
     class Interrupted(SortedKeyList):
