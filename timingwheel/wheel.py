@@ -93,8 +93,11 @@ class DelayQueue:
                 _two_lists()
             self._dirty = True
             self._buckets.add(bucket)
-            self._first = self._buckets[0]
+            self._first = self._buckets[0] if self._buckets else None
             self._dirty = False
+            # A signal handler or finalizer that closes the timer drops the empty bucket meanwhile.
+            if bucket not in self._members:
+                return self.offer(bucket)
             return self._first is bucket
 
     def first(self) -> TimerTaskList | None:

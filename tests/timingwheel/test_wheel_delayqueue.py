@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from sortedcontainers import SortedKeyList
 
 from timingwheel.bucket import TimerCounters, TimerTaskList
 from timingwheel.rwlock import ReadWriteLock
@@ -27,6 +28,20 @@ def test_offer_returns_whether_the_bucket_is_first():
     assert not queue.offer(bucket(7))
     assert not queue.offer(bucket(5))
     assert queue.offer(bucket(-3))
+
+
+def test_a_bucket_that_a_signal_handler_drops_meanwhile():
+    """The handler closes the timer, which drops empty buckets; the new one stays."""
+    queue, new = DelayQueue(ReadWriteLock(), TimerCounters()), bucket(5)
+
+    class Interrupted(SortedKeyList):
+        def add(self, value):
+            super().add(value)
+            queue.remove(value)
+
+    queue._buckets = Interrupted(key=lambda each: each.expiration_ns)
+    assert queue.offer(new)
+    assert queue.snapshot() == [new]
 
 
 def test_remove_is_by_identity_and_repeatable():
