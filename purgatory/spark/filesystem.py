@@ -82,6 +82,10 @@ class LocalFileSystem:
         """Return the bytes of a file, None for a directory."""
         return None if _local(path).is_dir() else _local(path).stat().st_size
 
+    def place(self, path: str) -> str:
+        """Return the path without links."""
+        return os.path.realpath(_local(path))
+
     def exists(self, path: str) -> bool:
         """Tell whether a path exists."""
         return _local(path).exists()
@@ -165,6 +169,10 @@ class HadoopFileSystem:
         system, at = self._at(path)
         status = system.getFileStatus(at)
         return None if status.isDirectory() else int(status.getLen())
+
+    def place(self, path: str) -> str:
+        """See `LocalFileSystem`; there are no links."""
+        return path
 
     def matches(self, glob: str) -> list[str]:
         """Return the paths that match a glob, sorted."""

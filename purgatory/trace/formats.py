@@ -102,13 +102,19 @@ def is_empty_table(path: Path) -> bool:
     return named is not None and path.is_dir() and not any(_visible(path))
 
 
-def _visible(directory: Path) -> Iterator[Path]:
-    """Yield what a directory and its partitions hold, but no partitions."""
+def _visible(directory: Path, above: frozenset[str] = frozenset()) -> Iterator[Path]:
+    """Yield what a directory and its partitions hold, but no partitions.
+
+    `above`: the directories that hold it, without links. A link to one of them would lead in
+    circles.
+    """
+    above |= {os.path.realpath(directory)}
     for path in directory.iterdir():
         if path.name.startswith((".", "_")):
             continue
         if "=" in path.name and path.is_dir():
-            yield from _visible(path)
+            if os.path.realpath(path) not in above:
+                yield from _visible(path, above)
         else:
             yield path
 

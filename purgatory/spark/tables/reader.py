@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DecimalType, LongType, StringType, StructField, StructType
 
+from purgatory.printable import printable
 from purgatory.spark.errors import SPARK_ERRORS, TableError, error_message
 from purgatory.spark.filesystem import LITERAL_PATHS, FileSystem, file_system_for, find_paths
 from purgatory.spark.tables.footers import FooterColumns, footer_columns, footer_types
@@ -111,6 +112,7 @@ def find_files(spark: SparkSession, path: str) -> TraceFiles:
         raise TableError(f"{path}: not found")
     below = {name: size for root in roots for name, size in _files_below(file_system, root)}
     by_format: dict[str, list[str]] = {}
+    _check_names(below)
     order = sorted(below, key=lambda name: name.split("/"))
     for name in order:
         kind = format_of(name)
@@ -123,6 +125,15 @@ def find_files(spark: SparkSession, path: str) -> TraceFiles:
             f"{path}: no file with a suffix of {known}, or .gz after one of the text formats"
         )
     return TraceFiles([name for name in order if format_of(name)], by_format)
+
+
+def _check_names(files: Iterable[str]) -> None:
+    # Java would not find the file.
+    for name in files:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise TableError(f"{printable(name)}: Spark reads no name that is not UTF-8") from None
 
 
 def _are_empty_tables(
@@ -139,7 +150,16 @@ def _holds_more(file_system: FileSystem, path: str) -> bool:
     return any("=" not in name or _holds_more(file_system, f"{path}/{name}") for name in names)
 
 
-def _files_below(file_system: FileSystem, path: str) -> Iterator[tuple[str, int]]:
+def _files_below(
+    file_system: FileSystem, path: str, above: frozenset[str] = frozenset()
+) -> Iterator[tuple[str, int]]:
+    """Yield the files of a path and its partitions; `above`: the directories that hold it.
+
+    A link to one of them would lead in circles.
+    """
+    place = file_system.place(path)
+    if place in above:
+        return
     size = file_system.size(path)
     if size is not None:
         yield path, size
@@ -151,7 +171,7 @@ def _files_below(file_system: FileSystem, path: str) -> Iterator[tuple[str, int]
         if name in sizes:
             yield f"{path}/{name}", sizes[name]
         elif "=" in name:
-            yield from _files_below(file_system, f"{path}/{name}")
+            yield from _files_below(file_system, f"{path}/{name}", above | {place})
 
 
 def format_of(name: str) -> str | None:

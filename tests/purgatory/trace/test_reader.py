@@ -128,6 +128,19 @@ def test_a_directory_without_parts_is_refused(tmp_path):
         read_events(tmp_path)
 
 
+def test_a_link_to_a_directory_above_is_not_followed(tmp_path):
+    """Its rows would count many times. Other links are."""
+    day = tmp_path / "events" / "date=2026-11-21"
+    (tmp_path / "elsewhere").mkdir()
+    day.mkdir(parents=True)
+    text_file(day, "a.csv", "key,at_ms\nk,1\n")
+    text_file(tmp_path / "elsewhere", "b.csv", "key,at_ms\nk,2\n")
+    (day / "again=1").symlink_to(tmp_path / "events")
+    (day.parent / "date=2026-11-22").symlink_to(tmp_path / "elsewhere")
+    with read_events(tmp_path / "events") as rows:
+        assert [row.at_ms for row in rows] == [1, 2]
+
+
 def test_an_empty_directory_of_a_journal_is_an_empty_table(tmp_path):
     """A server makes the directories of all tables before the first row."""
     events = tmp_path / "journal" / "events"

@@ -2,8 +2,10 @@
 
 import gzip
 import json
+import os
 from decimal import Decimal
 from functools import reduce
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -323,6 +325,18 @@ def bad_files(directory):
         "nothing": "no file with a suffix of .parquet, .csv, .jsonl",
         "elsewhere.csv": "not found",
     }
+
+
+def test_links_in_circles_and_names_that_are_not_utf_8(spark, tmp_path):
+    """A link to a directory above is not followed; a name that Java cannot spell is named."""
+    day = tmp_path / "date=2026-11-21"
+    day.mkdir()
+    write(day / "a.csv", EVENTS_CSV)
+    (day / "again=1").symlink_to(tmp_path)
+    assert find_files(spark, str(tmp_path)).names == [f"{day}/a.csv"]
+    Path(os.fsdecode(os.fsencode(day) + b"/\xff.csv")).write_text(EVENTS_CSV)
+    with pytest.raises(TableError, match=r"udcff\.csv: Spark reads no name that is not UTF-8"):
+        read_table(spark, str(tmp_path), EVENTS_TABLE)
 
 
 def test_an_empty_directory_of_a_journal_is_an_empty_table(spark, tmp_path):

@@ -1,0 +1,46 @@
+"""What the footers of Parquet files say of a table's columns."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from purgatory.spark.errors import TableError
+from purgatory.spark.tables.footers import UNTYPED, footer_columns, footer_types
+
+NAMES = ["key", "at_ms", "failed"]
+
+
+def test_only_the_named_columns_count(spark, tmp_path):
+    """Other columns may have types that Spark does not know; untyped ones are in no schema."""
+    file = str(tmp_path / "a b%20c.parquet")
+    columns = {"key": ["a"], "at_ms": [1], "failed": pa.nulls(1), "x": pa.array([1], pa.float16())}
+    pq.write_table(pa.table(columns), file)
+    found = footer_columns(spark, file, NAMES)
+    fields = json.loads(found.schema)["fields"]
+    assert [(field["name"], field["type"]) for field in fields] == [
+        ("key", "string"),
+        ("at_ms", "long"),
+    ]
+    assert found.untyped == ["failed"]
+    types = {"key": "STRING", "at_ms": "None", "failed": UNTYPED}
+    assert footer_types(spark, [file], NAMES) == [types]
+    assert dict(found.types) == types
+
+
+def test_a_file_without_a_typed_column(spark, tmp_path):
+    """Its schema is empty: the caller names the missing columns."""
+    file = str(tmp_path / "e.parquet")
+    pq.write_table(pa.table({"key": pa.nulls(1), "x": [1]}), file)
+    assert footer_columns(spark, file, NAMES) == ("", (("key", UNTYPED),))
+
+
+def test_names_that_differ_only_by_case(spark, tmp_path):
+    """Only if one of them is a column of the table."""
+    file = str(tmp_path / "e.parquet")
+    pq.write_table(pa.table({"key": ["a"], "x": [1], "X": [2]}), file)
+    assert footer_columns(spark, file, NAMES).untyped == []
+    pq.write_table(pa.table({"key": ["a"], "Key": ["b"]}), file)
+    with pytest.raises(TableError, match="columns key, Key differ only by case"):
+        footer_columns(spark, file, NAMES)
