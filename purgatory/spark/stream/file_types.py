@@ -7,6 +7,7 @@ of its micro-batch are used. Any thread may call.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
@@ -45,11 +46,12 @@ def check_types(spark: SparkSession, files: Iterable[str], columns: Iterable[str
 
 
 def _check_file(file: str, types: Mapping[str, str]) -> None:
+    shown = re.sub("^file:/+", "/", file)
     for name, kind in types.items():
         wanted = _WANTED[name]
         is_odd = wanted in _INTEGERS and (kind == _UNSIGNED or not kind.startswith(_OF_INTEGERS))
         if is_odd or kind == UNTYPED:
-            raise TableError(f"{file}: column {name} holds {_shown(kind)}; {_expected(name)}")
+            raise TableError(f"{shown}: column {name} holds {_shown(kind)}; {_expected(name)}")
 
 
 def _shown(kind: str) -> str:

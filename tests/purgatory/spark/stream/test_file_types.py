@@ -56,7 +56,9 @@ def test_a_later_file_is_checked_with_its_micro_batch(spark, tmp_path):
     later = feed.path / "events" / "a b%20c.parquet"
     times = pa.array([5_000], pa.timestamp("us"))
     pq.write_table(pa.table({"key": ["a"], "at_ms": times}), later)
-    with pytest.raises(TableError, match=r"a b%20c\.parquet: column at_ms holds timestamps"):
+    with pytest.raises(
+        TableError, match=r"^/[^:]*/a b%20c\.parquet: column at_ms holds timestamps"
+    ):
         feed.stream(spark, watermark_ms=0).run(once=True)
     pq.write_table(pa.table({"key": ["a"], "at_ms": [5]}), later)
     feed.stream(spark, watermark_ms=0).run(until_end=True)
