@@ -132,7 +132,7 @@ class _PollOperation:
             self._future.cancel()  # the socket was closed
             return
         self.check()
-        if not self._future.done():  # an operation behind this one has taken the message
+        if not self._future.done():  # another operation has taken the message
             self._watch_queue(socket, queue)
 
     def check(self, time_up: bool = False) -> None:

@@ -140,7 +140,10 @@ def test_what_max_pending_counts():
         with pytest.raises(TooManyPending):
             client.schedule(3600, kind="mail")
     page = text_of("docs/service.md")
-    assert "`max_pending` counts operations, jobs and unacknowledged outcomes." in page
+    assert (
+        "`max_pending` counts operations, jobs and unacknowledged outcomes, and acknowledged"
+        in page
+    )
 
 
 def test_which_attempts_a_restart_forgets(tmp_path):
@@ -502,7 +505,7 @@ def test_the_options_in_the_text(page):
 @pytest.mark.parametrize(
     ("page", "statement"),
     [
-        ("service.md", f"`close_timeout` ({Config().close_timeout:.0f} s)"),
+        ("service.md", f"`close_timeout` ({Config().close_timeout:.0f} s;"),
         ("service.md", f"the client's `timeout` ({CLIENT_TIMEOUT_S:.0f} s)"),
         ("protocol.md", f"`lease_ms` is at least {MIN_LEASE_MS}; "),
         ("protocol.md", f"a request names at most {MAX_KINDS:,} kinds."),

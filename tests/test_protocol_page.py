@@ -287,10 +287,10 @@ def test_the_periods_in_words():
     [
         f"# The protocol of the service, version {VERSION}\n",
         f"the version before, down to {OLDEST_VERSION}",
-        f"answers to the last {REPLIES_PER_SESSION} of them",
+        f"answers to the last {REPLIES_PER_SESSION} of these requests",
         f"a client has at most {REPLIES_PER_SESSION} such requests unanswered",
         f"remembers {SESSIONS_PER_CLIENT:,} sessions of a client",
-        f"A connection has at most {MOST_UNREAD} messages under way",
+        f"than the server has taken of its last {MOST_UNREAD} messages",
         f"At most {READS_PER_CLIENT} of a client's queries wait",
         f"the server may answer as before, for up to {READABLE_MS // 1000} s",
         f"`keep_ms` is at least {MIN_KEEP_MS}.",

@@ -128,7 +128,7 @@ STATEMENTS = [
     ("tutorial.md", f"`Purgatory(max_held={DEFAULT_MAX_HELD:_})`"),
     ("howto/delayed-jobs.md", "by default a day (`remember_ended`)"),
     ("service.md", "by default a day (`remember_ended`)"),
-    ("gateway.md", "for `remember_ended` after the end, by default a day"),
+    ("gateway.md", "knows the id for `remember_ended`, by default a day"),
     ("glossary.md", f"From {PRIORITIES[0]} to {PRIORITIES[-1]}: of the ready jobs"),
     ("coming-from.md", f"from {PRIORITIES[0]} to {PRIORITIES[-1]}, higher first"),
     *[("glossary.md", f"`{state}`") for state in JOB_STATES],
@@ -261,7 +261,7 @@ def test_the_gateways_own_codes():
     codes |= {problem_of(each).code for each in (RequestTimeout(""), ServiceError(""))}
     of_protocol = (ROOT / "docs" / "protocol.md").read_text().split("## Codes of refusals")[1]
     text = (ROOT / "docs" / "gateway.md").read_text()
-    own = re.search(r"\nor (.*) of the gateway's own", text)[1]
+    own = re.search(r"failures\), or (.*) of the gateway's own", " ".join(text.split()))[1]
     assert set(re.findall(r"`([\w-]+)`", own)) == {c for c in codes if f"`{c}`" not in of_protocol}
     table = text[text.index("| status | reason |") :].split("\n\n")[0]
     answered = {status for status, _ in made} | {*_PROBLEMS, _FORBIDDEN, _MISDIRECTED}
@@ -416,8 +416,8 @@ def test_the_defaults_of_a_worker():
         in text
     )
     assert (
-        "{max_attempts} attempts, with {retry_delay:.0f} s before the second one, and never more "
-        "than {max_retry_delay:.0f} s".format(**defaults)
+        "{max_attempts} attempts. The delay before the second one is {retry_delay:.0f} s; it "
+        "doubles each time, up to {max_retry_delay:.0f} s".format(**defaults)
     ) in text
 
 

@@ -49,7 +49,7 @@ class Xpub(_Distributing):
     def __init__(self, ctx: ContextCore, slot: int) -> None:
         super().__init__(ctx, slot)
         self._subscriptions: Subscriptions[Pipe] = Subscriptions()
-        # With XPUB_MANUAL: what each peer asked for, which may differ from what it was given.
+        # With XPUB_MANUAL: the requests of each peer; the program may give others.
         self._requests: Subscriptions[Pipe] = Subscriptions()
         self._received: deque[tuple[Part, Pipe | None]] = deque()
         # Peers in the middle of their own message; operations of a dict make no call.

@@ -167,6 +167,6 @@ def clock_reader_for(clock: Clock | None) -> ClockReader:
     if not callable(read_ns):
         raise TypeError(f"now_ns of the clock is {read_ns!r}; expected a method")
     now_ns = check_reading("now_ns of the clock", read_ns(), "nanoseconds")
-    if abs(now_ns) > MAX_NOW_NS:
+    if not _BEFORE_ALL_NS <= now_ns <= MAX_NOW_NS:
         raise ValueError(f"the clock reads {now_ns} ns; expected at most {MAX_NOW_NS}")
     return NanosecondClockReader(clock)
