@@ -208,7 +208,7 @@ class TimerTask(TimerTaskEntry):
         return -(-self.delay_ns // NS_PER_MS)
 
     @delay_ms.setter
-    def delay_ms(self, delay_ms: int) -> None:
+    def delay_ms(self, delay_ms: Any) -> None:  # compiled, an int would take a bool for one
         self.delay_ns = check_count("delay_ms", delay_ms, 0, MAX_DELAY_NS // NS_PER_MS) * NS_PER_MS
 
     def run(self) -> object:

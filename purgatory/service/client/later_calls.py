@@ -176,7 +176,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         completion = Completion(checked_text(key, "key"), packed_value(value))
         if limit is not None:
             completion.limit = checked_number(limit, "limit", 1)
-        if hold != 0:
+        if type(hold) is not float or hold:  # not the default
             completion.hold_ms = to_ms(hold, "hold")
         return self._call(Complete, completion)
 

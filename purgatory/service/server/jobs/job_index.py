@@ -137,6 +137,8 @@ class JobIndex(JobObserver):
         kind.remove(job)
         self._untag(job)
         counts[job.state] -= 1
+        if job.state >= DONE and job.has_unless:  # it was dead
+            self._add_keys(job)
         job.state, job.due_ms = state, due_ms
         self._by_state[state].add(job)
         kind.add(job)

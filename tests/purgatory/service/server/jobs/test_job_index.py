@@ -115,3 +115,16 @@ def test_scheduled_beyond_ready(index):
     assert found(index) == list(range(1, 101))
     index.set_state(jobs[0], SCHEDULED)
     assert index.counts["mail"][:2] == [51, 49]
+
+
+@pytest.mark.parametrize("due_ms", [30, 3])
+def test_the_keys_of_a_dead_job_that_lives_again(index, due_ms):
+    """They cancel the job as before, also if its time changes meanwhile; then it may die again."""
+    job = JobRecord(1, "job-1", "c", "mail", 30)
+    job.keys = ("k",)
+    index.add(job)
+    for _ in range(2):
+        assert list(index.by_key) == ["k"]
+        index.set_state(job, DEAD)
+        assert index.by_key == {}
+        index.move(job, READY, due_ms)
