@@ -48,7 +48,9 @@ def check_types(spark: SparkSession, files: Iterable[str], columns: Iterable[str
 def _check_file(file: str, types: Mapping[str, str]) -> None:
     shown = re.sub("^file:/+", "/", file)
     for name, kind in types.items():
-        wanted = _WANTED[name]
+        wanted = _WANTED.get(name)
+        if wanted is None:
+            continue  # of a source that is not a table's files
         is_odd = wanted in _INTEGERS and (kind == _UNSIGNED or not kind.startswith(_OF_INTEGERS))
         if is_odd or kind == UNTYPED:
             raise TableError(f"{shown}: column {name} holds {_shown(kind)}; {_expected(name)}")
