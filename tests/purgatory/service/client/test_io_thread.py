@@ -232,8 +232,9 @@ def test_a_second_close_gives_no_more_time(fake):
     client = Client(fake.address, timeout=HANG)
     client.defer("k", timeout=HANG)
     fake.receive()
-    in_thread(lambda: client.close(0.3))
+    first, *_ = in_thread(lambda: client.close(0.3))
     client.close(100 * HANG)
+    first.join(HANG)
     assert not client._io_thread.thread.is_alive()
 
 
