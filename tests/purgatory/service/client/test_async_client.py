@@ -146,7 +146,11 @@ def test_a_task_that_waits_for_room_goes_on(full_client):
         await asyncio.sleep(0)
         batcher = client._client._batcher
         assert len(batcher._waiting) == 3
-        batcher.set_finished_calls(1)
+        io_thread = client._client._io_thread
+        io_thread.turn.take()
+        client._client._session.finished_calls += 1
+        io_thread.turn.give_up()
+        io_thread.wake()
         while batcher.calls_added < 3:
             await asyncio.sleep(0)
         assert batcher.calls_added == 3
