@@ -12,7 +12,6 @@ from tests.testing.import_graph import circles, classes, imports, modules
 pytestmark = pytest.mark.usefixtures("collector_paused")
 
 MODULES = modules()
-IMPORTS = imports()
 
 # From the highest floor to the lowest. A name is a module; with `.*` it is a room: the package of
 # this name and all in it, but for what is named apart. An import may stay inside an entry or go
@@ -135,7 +134,7 @@ def test_a_long_file_says_why():
 
 def test_no_circle():
     """Imports have no circle, those under TYPE_CHECKING counted."""
-    assert circles(IMPORTS) == []
+    assert circles(imports()) == []
 
 
 def test_circles_are_found():
@@ -161,7 +160,7 @@ def test_every_module_has_a_floor(house):
 def test_no_arrow_runs_up(house):
     """A module imports its own room and lower floors."""
     wrong = []
-    for module, targets in IMPORTS.items():
+    for module, targets in imports().items():
         here = position(module, FLOORS[house])
         for target in targets:
             there = position(target, FLOORS[house])
@@ -174,8 +173,9 @@ def test_no_arrow_runs_up(house):
 def test_one_name_one_class(package):
     """No two classes of a package have one name."""
     homes = defaultdict(list)
-    for module, name in classes(MODULES):
-        if module.split(".")[0] == package and (package, name) not in TWINS:
+    own = {name: path for name, path in MODULES.items() if name.split(".")[0] == package}
+    for module, name in classes(own):
+        if (package, name) not in TWINS:
             homes[name].append(module)
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}
 

@@ -165,14 +165,14 @@ def test_messages_are_in_the_words_of_operators(path):
     assert found == []
 
 
-@pytest.mark.parametrize("room", sorted(texts_of_rooms()))
+@pytest.mark.parametrize("room", sorted({room_of(path) for path in FILES}))
 def test_a_room_has_few_dense_sentences(room):
     """A sentence made of *it*, *that* and *what* is written anew, with its nouns."""
     share, dense = dense_of(texts_of_rooms()[room])
     assert share <= ROOM_BOUND, dense
 
 
-@pytest.mark.parametrize("package", sorted({room.split("/")[0] for room in texts_of_rooms()}))
+@pytest.mark.parametrize("package", sorted({room_of(path).split("/")[0] for path in FILES}))
 def test_a_package_has_few_pro_forms(package):
     """Few words of a package stand for another word."""
     words = [

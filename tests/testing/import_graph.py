@@ -1,6 +1,7 @@
 """The modules, imports and classes of the three packages, typing imports included."""
 
 import ast
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -17,6 +18,7 @@ def modules() -> dict[str, Path]:
     return found
 
 
+@functools.cache
 def imports() -> dict[str, set[str]]:
     """Map each module to the modules of ours that it imports anywhere in its file."""
     found: dict[str, set[str]] = {name: set() for name in modules()}
