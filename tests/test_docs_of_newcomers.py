@@ -24,6 +24,7 @@ from purgatory.service.nesting import MAX_LEVELS
 from purgatory.service.platform import boot_ns
 from purgatory.service.server.network import router_socket
 from purgatory.testing import ManualPurgatory
+from purgatory.trace.tables import EVENTS, EXTENSIONS, JOBS, OPERATIONS, OUTCOMES
 from tests.test_docs import ROOT, text_of
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
@@ -113,6 +114,19 @@ def test_what_a_sleep_of_the_machine_delays():
     assert statement in text_of("docs/howto/delayed-jobs.md")
 
 
+def test_a_server_within_the_program(tmp_path):
+    """howto/delayed-jobs.md: with a directory it keeps operations for the next start."""
+    config = Config(data_dir=tmp_path / "data", bind="tcp://127.0.0.1:0", http_bind="")
+    for expected in (False, True):
+        with ServiceDaemon(config) as service, Client(service.server.address, name="me") as client:
+            known = client.query("order-17").state == "pending"
+            assert known is expected
+            client.defer("paid:17", timeout=HANG, op_id="order-17")
+            client.flush()
+    statement = 'within your program (`Config(data_dir=Path("data"))` instead of `memory=True`)'
+    assert statement in text_of("docs/howto/delayed-jobs.md")
+
+
 def test_a_task_that_rearms_itself():
     """howto/heartbeats.md: by `add`."""
     clock, moved = ManualClock(), []
@@ -160,6 +174,23 @@ def test_what_a_value_may_be():
         f"{MAX_LEVELS} levels of lists and dicts. A tuple or set arrives as a list, a dataclass as "
         "a dict; bytes and an aware datetime arrive unchanged."
     ) in page
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        (OPERATIONS, "submitted_ms"),
+        (EVENTS, "at_ms"),
+        (EXTENSIONS, "at_ms"),
+        (OUTCOMES, "at_ms"),
+        (JOBS, "ended_ms"),
+    ],
+)
+def test_which_day_a_row_of_a_journal_has(table, column):
+    """service.md: of its submission, event, extension or end."""
+    assert table.time_column == column
+    statement = "A date is the UTC day of the row's submission, event, extension or end."
+    assert statement in text_of("docs/service.md")
 
 
 def test_how_soon_another_worker_gets_a_job():

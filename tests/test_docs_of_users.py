@@ -269,7 +269,7 @@ def test_when_a_job_that_was_taken_ahead_loses_an_attempt():
     assert MAX_LOSSES == 5
     page = text_of("docs/service.md")
     assert (
-        "after five workers have lost their connections with the job next in hand, its next" in page
+        "if five workers have lost their connections when this job was their next, its next" in page
     )
 
 
