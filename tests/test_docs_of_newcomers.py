@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 import inspect
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from purgatory import KeyedOperation, OperationExpired, Purgatory
 from purgatory.durable_files import DirectoryLock
@@ -74,6 +76,17 @@ def test_which_keys_are_one():
         assert purgatory.complete(True) == 1
         assert waiting.done()
     assert "as in a dict, `1` and `True` are equal" in text_of("docs/tutorial.md")
+
+
+def test_the_metrics_to_watch():
+    """README.md: a purgatory has them."""
+    registry = CollectorRegistry()
+    with Purgatory(registry=registry):
+        known = {metric.name for metric in registry.collect()}
+    page = text_of("README.md")
+    watched = re.findall(r"`((?:purgatory|timingwheel)_[a-z_]+)`", page[page.index("## Metrics") :])
+    assert len(watched) == 3
+    assert set(watched) <= known
 
 
 def test_a_slow_callback_holds_up_no_other():
