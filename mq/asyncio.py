@@ -6,6 +6,7 @@ while an operation waits.
 """
 
 import asyncio
+import os
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -37,6 +38,11 @@ class _Operation:
         self.call = call
         self.timer: asyncio.TimerHandle | None = None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the future is done, or never will be: its loop is closed."""
+        return self.future.done() or self.future.get_loop().is_closed()
+
     def attempt(self) -> bool:
         """Call; False if it would block."""
         try:
@@ -61,7 +67,8 @@ class Poller(blocking_poller.Poller):
     def poll(self, timeout: float | None = -1) -> Any:
         """Return a future of pairs of socket and events; `timeout` in ms, None: for ever.
 
-        ValueError for NaN.
+        ENOTSOCK if a socket is closed; if one closes later, the future is cancelled. ValueError for
+        NaN.
         """
         check_timeout(timeout)
         loop = asyncio.get_running_loop()
@@ -75,6 +82,23 @@ class Poller(blocking_poller.Poller):
             future.add_done_callback(lambda _: timer.cancel())
         operation.start()
         return future
+
+
+class _DescriptorCopy:
+    """A descriptor of the same file: a loop has one reader and one writer for each number."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.fd = os.dup(descriptor)
+
+    def close(self) -> None:
+        """Close the copy. Idempotent."""
+        fd, self.fd = self.fd, -1
+        if fd != -1:
+            os.close(fd)
+
+    def __del__(self) -> None:  # its loop was closed
+        if hasattr(self, "fd"):
+            self.close()
 
 
 class _PollOperation:
@@ -92,15 +116,22 @@ class _PollOperation:
 
     def start(self) -> None:
         """Watch all sockets and descriptors, and check them once."""
-        for thing, flags in self._sockets:
-            if isinstance(thing, Socket):
-                self._watch_socket(thing, flags)
-            elif isinstance(thing, blocking_socket.Socket):
-                self._watch_descriptor(thing.get(SocketOption.FD), _IN)
-            else:
-                self._watch_descriptor(thing, flags)
+        try:
+            for thing, flags in self._sockets:
+                self._watch(thing, flags)
+        except Exception as error:  # noqa: BLE001 - the future's to report
+            self._future.set_exception(error)
+            return
         handle = self._loop.call_soon(self.check)
         self._undo.append(handle.cancel)
+
+    def _watch(self, thing: Any, flags: int) -> None:
+        if isinstance(thing, Socket):
+            self._watch_socket(thing, flags)
+        elif isinstance(thing, blocking_socket.Socket):
+            self._watch_descriptor(thing.get(SocketOption.FD), _IN)
+        else:
+            self._watch_descriptor(blocking_poller.descriptor_of(thing), flags)
 
     def _watch_socket(self, socket: "Socket", flags: int) -> None:
         for event, queue in ((_IN, socket._recv_futures), (_OUT, socket._send_futures)):
@@ -117,13 +148,15 @@ class _PollOperation:
     def _stop_watching(self, key: int) -> None:
         self._watching[key].cancel()
 
-    def _watch_descriptor(self, thing: Any, flags: int) -> None:
+    def _watch_descriptor(self, descriptor: int, flags: int) -> None:
+        copy = _DescriptorCopy(descriptor)
         if flags & _IN:
-            self._loop.add_reader(thing, self.check)
-            self._undo.append(lambda: self._loop.remove_reader(thing))
+            self._loop.add_reader(copy.fd, self.check)
+            self._undo.append(lambda: self._loop.remove_reader(copy.fd))
         if flags & _OUT:
-            self._loop.add_writer(thing, self.check)
-            self._undo.append(lambda: self._loop.remove_writer(thing))
+            self._loop.add_writer(copy.fd, self.check)
+            self._undo.append(lambda: self._loop.remove_writer(copy.fd))
+        self._undo.append(copy.close)
 
     def _on_ready(self, socket: "Socket", queue: deque[_Operation], ready: Future) -> None:
         if self._future.done():
@@ -141,8 +174,8 @@ class _PollOperation:
             return
         try:
             found = blocking_poller.zmq_poll(self._sockets, 0)
-        except ZMQError as error:
-            if error.errno == Errno.ENOTSOCK:
+        except Exception as error:  # noqa: BLE001 - the future's to report
+            if isinstance(error, ZMQError) and error.errno == Errno.ENOTSOCK:
                 self._future.cancel()  # closed meanwhile
             else:
                 self._future.set_exception(error)
@@ -165,7 +198,7 @@ class Socket(blocking_socket.Socket):
     _recv_futures: deque[_Operation]
     _send_futures: deque[_Operation]
     _loop: asyncio.AbstractEventLoop | None
-    _scheduled: bool
+    _scheduled_in: asyncio.AbstractEventLoop | None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -174,7 +207,7 @@ class Socket(blocking_socket.Socket):
         self._recv_futures = deque()
         self._send_futures = deque()
         self._loop = None  # the loop watching the descriptor
-        self._scheduled = False  # whether `_run_scheduled` is
+        self._scheduled_in = None  # the loop with a call of `_run_scheduled`
 
     # -- operations --------------------------------------------------------------------------
 
@@ -249,17 +282,18 @@ class Socket(blocking_socket.Socket):
     # -- the loop ----------------------------------------------------------------------------
 
     def _enqueue(self, queue: deque[_Operation], operation: _Operation) -> None:
+        self._watch(asyncio.get_running_loop())
         queue.append(operation)
         operation.future.add_done_callback(lambda _: _remove(queue, operation))
-        self._watch(asyncio.get_running_loop())
         self._schedule()
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._loop is loop:
             return
+        fd = self.fileno()  # first: raises if the socket is closed
         self._unwatch()
         self._loop = loop
-        loop.add_reader(self._core.mailbox.fileno(), self._handle_events)
+        loop.add_reader(fd, self._handle_events)
 
     def _unwatch(self) -> None:
         loop, self._loop = self._loop, None
@@ -269,17 +303,18 @@ class Socket(blocking_socket.Socket):
 
     def _schedule(self) -> None:
         # An operation may have consumed the edge that the descriptor would have signalled.
-        if (self._recv_futures or self._send_futures) and not self._scheduled:
-            assert self._loop is not None
-            self._scheduled = True
-            self._loop.call_soon(self._run_scheduled)
+        loop = self._loop
+        if (self._recv_futures or self._send_futures) and self._scheduled_in is not loop:
+            assert loop is not None
+            loop.call_soon(self._run_scheduled)
+            self._scheduled_in = loop
 
     def _with_address(self, call: Callable[[str], None], address: str) -> None:
         super()._with_address(call, address)  # a bind or connect, which processes commands
         self._schedule()
 
     def _run_scheduled(self) -> None:
-        self._scheduled = False
+        self._scheduled_in = None
         self._handle_events()
 
     def _handle_events(self) -> None:
@@ -297,7 +332,7 @@ class Socket(blocking_socket.Socket):
 
     def _fail(self, error: ZMQError) -> None:
         for operation in [*self._recv_futures, *self._send_futures]:
-            if not operation.future.done():
+            if not operation.is_over:
                 operation.future.set_exception(error)
 
     def close(self, linger: int | None = None) -> None:
@@ -312,7 +347,7 @@ class Socket(blocking_socket.Socket):
 
 def _advance(queue: deque[_Operation]) -> bool:
     # Let the first operation that waits try; True if it is done.
-    while queue and queue[0].future.done():
+    while queue and queue[0].is_over:
         queue.popleft()
     return bool(queue) and queue[0].attempt() and bool(queue.popleft())
 

@@ -245,3 +245,95 @@ def test_a_poll_whose_message_another_operation_takes(run):
         assert await receiver.recv() == b"2"
 
     run(test)
+
+
+@pytest.mark.parametrize("leave", [amq.Socket.recv, amq.Socket.poll])
+def test_an_operation_of_a_closed_loop_takes_nothing(ctx, leave):
+    """Its future will never be done; the next message is for an operation of the present loop."""
+
+    async def leave_waiting(socket):
+        return leave(socket)
+
+    async def body(a, b):
+        future = b.recv()
+        await a.send(b"x")
+        assert await asyncio.wait_for(future, 30) == b"x"
+
+    with ctx.socket(zmq.PUSH) as a, ctx.socket(zmq.PULL) as b:
+        b.bind(URL)
+        a.connect(URL)
+        loop = asyncio.new_event_loop()
+        future = loop.run_until_complete(leave_waiting(b))
+        loop.close()
+        asyncio.run(body(a, b))
+        assert not future.done()
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+@pytest.mark.parametrize("timeout", [0, 30_000, None])
+def test_a_poll_of_a_closed_socket_is_refused(run, blocking, timeout):
+    """ENOTSOCK, as from a blocking poller; nothing is left behind in the loop."""
+
+    async def test(a, b):
+        poller = amq.Poller()
+        poller.register(a)
+        poller.register(zmq.Socket(b) if blocking else b)
+        b.close()
+        with pytest.raises(zmq.ZMQError) as error:
+            await poller.poll(timeout)
+        assert error.value.errno == zmq.ENOTSOCK
+        while a._recv_futures or a._send_futures:
+            await asyncio.sleep(0)
+
+    run(test)
+
+
+async def _assert_each_is_told(make_poll, send):
+    polls = [asyncio.ensure_future(make_poll()) for _ in range(3)]
+    await asyncio.sleep(0)
+    polls[1].cancel()
+    await asyncio.wait([polls[1]])
+    send()
+    first, _, third = await asyncio.gather(*polls, return_exceptions=True)
+    assert first == third
+    assert len(first) == 1
+
+
+def test_concurrent_polls_of_one_descriptor(run):
+    """Each is told, whichever ends first: neither replaces, nor removes, the other's reader."""
+
+    async def test(_, __):
+        r, w = os.pipe()
+        os.set_blocking(r, False)
+        read = []
+        asyncio.get_running_loop().add_reader(r, lambda: read.append(os.read(r, 2)))
+        poller = amq.Poller()
+        poller.register(w, zmq.POLLOUT)
+        await _assert_each_is_told(poller.poll, lambda: None)
+        os.write(w, b"x")
+        while not read:
+            await asyncio.sleep(0)
+        asyncio.get_running_loop().remove_reader(r)
+        poller = amq.Poller()
+        poller.register(r, zmq.POLLIN)
+        await _assert_each_is_told(poller.poll, lambda: os.write(w, b"x"))
+        os.close(r)
+        os.close(w)
+
+    run(test)
+
+
+def test_concurrent_polls_of_one_blocking_socket(run):
+    """Also beside an operation of an asyncio socket that is another handle for it."""
+
+    async def test(a, b):
+        poller = amq.Poller()
+        poller.register(zmq.Socket(b), zmq.POLLIN)
+        received = b.recv()
+        await poller.poll(1)
+        await a.send(b"x")
+        assert await received == b"x"
+        await _assert_each_is_told(poller.poll, lambda: zmq.Socket(a).send(b"y"))
+        assert await b.recv() == b"y"
+
+    run(test)
