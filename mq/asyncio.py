@@ -18,6 +18,7 @@ from mq import context as blocking_context
 from mq import poller as blocking_poller
 from mq import socket as blocking_socket
 from mq.constants import Errno, Flag, PollEvent, SocketOption
+from mq.core.options import check_linger
 from mq.errors import Again, ContextTerminated, ZMQError
 from mq.timeouts import check_timeout
 
@@ -336,7 +337,8 @@ class Socket(blocking_socket.Socket):
                 operation.future.set_exception(error)
 
     def close(self, linger: int | None = None) -> None:
-        """Close the socket; cancel the operations that wait."""
+        """Close the socket; cancel the operations that wait. See `mq.Socket` for a bad `linger`."""
+        check_linger(linger)
         if not self.closed:
             self._unwatch()
             for operation in [*self._recv_futures, *self._send_futures]:

@@ -155,7 +155,7 @@ class Mailbox(Generic[T]):
             if remaining <= 0:
                 return None
             signaler.wait(remaining)
-            if self.depth:
+            if self._queue and self._forks == FORK_COUNTER.value:
                 return self._queue[0]
 
     def _recheck(self, signaler: Signaler) -> T | None:

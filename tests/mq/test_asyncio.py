@@ -194,6 +194,19 @@ def test_close_cancels(run):
     run(test)
 
 
+def test_a_close_that_is_refused_cancels_nothing(run):
+    """A bad linger leaves the socket open, and what waits waiting."""
+
+    async def test(a, b):
+        future = b.recv()
+        with pytest.raises(zmq.ZMQError, match="Invalid"):
+            b.close(linger=-5)
+        await a.send(b"x")
+        assert await future == b"x"
+
+    run(test)
+
+
 def test_term_fails_what_waits(ctx):
     """Futures that wait fail with ETERM when their context ends."""
 
