@@ -35,7 +35,6 @@ _CONFLATING: Final = (
     SocketType.PUB,
     SocketType.SUB,
 )
-_TOPICAL: Final = (SocketType.PUB, SocketType.SUB, SocketType.XPUB, SocketType.XSUB)
 
 
 class SocketBase(CommandLoop):
@@ -274,20 +273,22 @@ class SocketBase(CommandLoop):
         return self.options.get(option) if special is None else special
 
     def _socket_option(self, option: int) -> Value | None:
+        value: Value | None = None
         match option:
             case SocketOption.EVENTS:
-                return self.events()
+                value = self.events()
             case SocketOption.FD:
-                return self.mailbox.fileno()
+                value = self.mailbox.fileno()
             case SocketOption.RCVMORE:
-                return int(self.rcvmore)
+                value = int(self.rcvmore)
             case SocketOption.TYPE:
-                return int(self.socket_type)
+                value = int(self.socket_type)
             case SocketOption.LAST_ENDPOINT:
-                return self.last_endpoint
-            case SocketOption.TOPICS_COUNT if self.socket_type not in _TOPICAL:
-                raise ZMQError(Errno.EINVAL)
-        return None
+                value = self.last_endpoint
+            case SocketOption.TOPICS_COUNT:
+                self._check_usable()
+                value = self.xtopics_count()
+        return value
 
     # -- commands ----------------------------------------------------------------------------
 
