@@ -149,7 +149,7 @@ class Xpub(_Distributing):
             return AGAIN
         self._distributor.send(part, chosen)
         if self._sends_to_last:
-            self._last_sender = None  # the other subscribers get the messages that follow
+            self._last_sender = None  # later messages are for all subscribers
         return OK
 
     def _choose_subscribers(self, data: bytes) -> dict[Pipe, None]:

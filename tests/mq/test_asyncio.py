@@ -117,7 +117,7 @@ def test_cancelled_receives_take_nothing(run):
         first.cancel()
         await a.send(b"x")
         assert await second == b"x"
-        assert len(b._recv_futures) == 0
+        assert len(b._waiters.receiving) == 0
 
     run(test)
 
@@ -152,7 +152,7 @@ def test_poll(run):
         await b.recv()
         forgotten = b.poll(30_000)
         forgotten.cancel()
-        while b._recv_futures:
+        while b._waiters.receiving:
             await asyncio.sleep(0)  # a turn of the loop, in which callbacks run
 
     run(test)
@@ -295,7 +295,7 @@ def test_a_poll_of_a_closed_socket_is_refused(run, blocking, timeout):
         with pytest.raises(zmq.ZMQError) as error:
             await poller.poll(timeout)
         assert error.value.errno == zmq.ENOTSOCK
-        while a._recv_futures or a._send_futures:
+        while a._waiters.receiving or a._waiters.sending:
             await asyncio.sleep(0)
 
     run(test)
@@ -350,3 +350,62 @@ def test_concurrent_polls_of_one_blocking_socket(run):
         assert await b.recv() == b"y"
 
     run(test)
+
+
+def test_a_check_of_a_poll_leaves_no_other_operation_waiting(run):
+    """The check may consume the signal of a message that a receive waits for."""
+
+    async def test(a, b):
+        for handle in (b, zmq.Socket(b), amq.Socket(b)):
+            poller = amq.Poller()
+            poller.register(handle, zmq.POLLOUT)  # which is none of a PULL
+            received = b.recv()
+            polling = [poller.poll(30_000) for _ in range(2)]
+            await asyncio.sleep(0)
+            zmq.Socket(a).send(b"x")
+            assert await poller.poll(0) == []
+            for poll in polling:
+                poll.cancel()
+            assert await asyncio.wait_for(received, 30) == b"x"
+
+    run(test)
+
+
+def test_two_handles_wait_for_one_socket(run):
+    """Each message goes to one of them, in the order of their calls."""
+
+    async def test(a, b):
+        other = amq.Socket(b)
+        received = [b.recv(), other.recv(), b.recv(), other.recv()]
+        for n in range(4):
+            await a.send(b"%d" % n)
+        assert await asyncio.gather(*received) == [b"0", b"1", b"2", b"3"]
+
+    run(test)
+
+
+def test_a_blocking_socket_is_watched_only_while_a_poll_waits():
+    """Then its descriptor may close, and the number be another's, which the loop watches."""
+    ctx = zmq.Context()
+
+    async def poll_in_vain(number):
+        with ctx.socket(zmq.PULL) as blocking:
+            blocking.bind(f"inproc://{number}")
+            poller = amq.Poller()
+            poller.register(blocking)
+            assert await poller.poll(1) == []
+            shadow = amq.Socket(blocking)
+            shadow.rcvtimeo = 1
+            with pytest.raises(zmq.Again):
+                await shadow.recv()
+
+    async def body():
+        before = set(asyncio.get_running_loop()._selector.get_map())
+        for number in range(5):
+            await poll_in_vain(number)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert set(asyncio.get_running_loop()._selector.get_map()) == before
+
+    asyncio.run(body())
+    ctx.term()
