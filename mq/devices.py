@@ -13,6 +13,7 @@ from mq.constants import DeviceType, Errno, PollEvent, SocketOption, SocketType
 from mq.context import Context
 from mq.errors import ZMQBindError, ZMQError
 from mq.poller import Poller
+from mq.socket import Socket
 from mq.timeouts import check_timeout
 
 _IN = int(PollEvent.POLLIN)
@@ -24,8 +25,10 @@ def proxy(frontend: Any, backend: Any, capture: Any = None) -> None:
 
     Takes a message only if the other side has room: a full side stops one direction, not both. If
     both sockets are the same, messages go back to it. Returns only by raising, as a rule
-    `ContextTerminated`.
+    `ContextTerminated`. Takes sockets of asyncio too, and calls no method of a subclass.
     """
+    frontend, backend = Socket(shadow=frontend), Socket(shadow=backend)
+    capture = None if capture is None else Socket(shadow=capture)
     while True:
         if frontend.underlying == backend.underlying:
             _wait_for_events({frontend: _IN})

@@ -3,6 +3,7 @@
 import pytest
 
 import mq as zmq
+import mq.asyncio
 from mq import devices
 
 
@@ -73,6 +74,32 @@ def test_thread_proxy(socket):
             assert [out.recv(), mon.recv()] == [b"x", b"x"]
     shared.term()
     device.join(30)
+
+
+def test_a_proxy_of_asyncio_sockets(threads):
+    """As in pyzmq, a proxy calls the sockets beneath the handles."""
+    context = mq.asyncio.Context()
+    made = [context.socket(kind) for kind in (zmq.PULL, zmq.PUSH, zmq.PUSH, zmq.PULL)]
+    front, back, push, pull = made
+    front.bind("inproc://front")
+    back.bind("inproc://back")
+    push.connect("inproc://front")
+    pull.connect("inproc://back")
+    threads.start(_run_proxy, front, back)
+    zmq.Socket(push).send_multipart([b"a", b"b"])
+    assert zmq.Socket(pull).recv_multipart() == [b"a", b"b"]
+    push.close()
+    pull.close()
+    context.term()
+
+
+@pytest.mark.parametrize("wrong", [None, "socket", 5])
+def test_a_proxy_of_something_else_is_refused(socket, wrong):
+    """At once, whichever argument."""
+    pull = socket(zmq.PULL)
+    for arguments in ((wrong, pull), (pull, wrong)):
+        with pytest.raises((TypeError, zmq.ZMQError)):
+            zmq.proxy(*arguments)
 
 
 def _run_proxy(front, back):
