@@ -88,7 +88,7 @@ class _PollSet:
         self._sockets: list[tuple[Any, int]] = []
         self._raw: list[tuple[int, int]] = []
         for thing, flags in sockets:
-            if hasattr(thing, "underlying"):
+            if hasattr(getattr(thing, "_core", None), "events"):
                 self._sockets.append((thing, int(flags)))
             else:
                 self._raw.append((descriptor_of(thing), int(flags)))
