@@ -6,18 +6,22 @@ while an operation waits.
 """
 
 import asyncio
+import os
 import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar
+from weakref import WeakValueDictionary
 
 from mq import context as blocking_context
 from mq import poller as blocking_poller
 from mq import socket as blocking_socket
 from mq.constants import Errno, Flag, PollEvent, SocketOption
+from mq.core.options import check_linger
 from mq.errors import Again, ContextTerminated, ZMQError
+from mq.sockets import SocketBase
 from mq.timeouts import check_timeout
 
 _IN = int(PollEvent.POLLIN)
@@ -36,6 +40,11 @@ class _Operation:
         self.future = future
         self.call = call
         self.timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the future is done, or never will be: its loop is closed."""
+        return self.future.done() or self.future.get_loop().is_closed()
 
     def attempt(self) -> bool:
         """Call; False if it would block."""
@@ -61,7 +70,8 @@ class Poller(blocking_poller.Poller):
     def poll(self, timeout: float | None = -1) -> Any:
         """Return a future of pairs of socket and events; `timeout` in ms, None: for ever.
 
-        ValueError for NaN.
+        ENOTSOCK if a socket is closed; if one closes later, the future is cancelled. ValueError for
+        NaN.
         """
         check_timeout(timeout)
         loop = asyncio.get_running_loop()
@@ -77,6 +87,23 @@ class Poller(blocking_poller.Poller):
         return future
 
 
+class _DescriptorCopy:
+    """A descriptor of the same file: a loop has one reader and one writer for each number."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.fd = os.dup(descriptor)
+
+    def close(self) -> None:
+        """Close the copy. Idempotent."""
+        fd, self.fd = self.fd, -1
+        if fd != -1:
+            os.close(fd)
+
+    def __del__(self) -> None:  # its loop was closed
+        if hasattr(self, "fd"):
+            self.close()
+
+
 class _PollOperation:
     """One call of `Poller.poll`: watches sockets in the loop."""
 
@@ -87,53 +114,61 @@ class _PollOperation:
         self._sockets = sockets
         self._future = future
         self._undo: list[Callable[[], Any]] = []
+        self._waiters: list[_Waiters] = []
         self._watching: dict[int, Future] = {}  # by queue: resolved at its turn with an event
         future.add_done_callback(self._undo_all)
 
     def start(self) -> None:
         """Watch all sockets and descriptors, and check them once."""
-        for thing, flags in self._sockets:
-            if isinstance(thing, Socket):
-                self._watch_socket(thing, flags)
-            elif isinstance(thing, blocking_socket.Socket):
-                self._watch_descriptor(thing.get(SocketOption.FD), _IN)
-            else:
-                self._watch_descriptor(thing, flags)
+        try:
+            for thing, flags in self._sockets:
+                self._watch(thing, flags)
+        except Exception as error:  # noqa: BLE001 - the future's to report
+            self._future.set_exception(error)
+            return
         handle = self._loop.call_soon(self.check)
         self._undo.append(handle.cancel)
 
-    def _watch_socket(self, socket: "Socket", flags: int) -> None:
-        for event, queue in ((_IN, socket._recv_futures), (_OUT, socket._send_futures)):
-            if flags & event:
-                self._undo.append(partial(self._stop_watching, id(queue)))
-                self._watch_queue(socket, queue)
+    def _watch(self, thing: Any, flags: int) -> None:
+        if isinstance(thing, blocking_socket.Socket):
+            self._watch_socket(_waiters_of(thing), flags)
+        else:
+            self._watch_descriptor(blocking_poller.descriptor_of(thing), flags)
 
-    def _watch_queue(self, socket: "Socket", queue: deque[_Operation]) -> None:
+    def _watch_socket(self, waiters: "_Waiters", flags: int) -> None:
+        self._waiters.append(waiters)
+        for event, queue in ((_IN, waiters.receiving), (_OUT, waiters.sending)):
+            if flags & event:
+                self._watch_queue(waiters, queue)
+                self._undo.append(partial(self._stop_watching, id(queue)))
+
+    def _watch_queue(self, waiters: "_Waiters", queue: deque[_Operation]) -> None:
         ready: Future = self._loop.create_future()
-        ready.add_done_callback(partial(self._on_ready, socket, queue))
+        waiters.enqueue(queue, _Operation(ready, None))
+        ready.add_done_callback(partial(self._on_ready, waiters, queue))
         self._watching[id(queue)] = ready
-        socket._enqueue(queue, _Operation(ready, None))
 
     def _stop_watching(self, key: int) -> None:
         self._watching[key].cancel()
 
-    def _watch_descriptor(self, thing: Any, flags: int) -> None:
+    def _watch_descriptor(self, descriptor: int, flags: int) -> None:
+        copy = _DescriptorCopy(descriptor)
         if flags & _IN:
-            self._loop.add_reader(thing, self.check)
-            self._undo.append(lambda: self._loop.remove_reader(thing))
+            self._loop.add_reader(copy.fd, self.check)
+            self._undo.append(lambda: self._loop.remove_reader(copy.fd))
         if flags & _OUT:
-            self._loop.add_writer(thing, self.check)
-            self._undo.append(lambda: self._loop.remove_writer(thing))
+            self._loop.add_writer(copy.fd, self.check)
+            self._undo.append(lambda: self._loop.remove_writer(copy.fd))
+        self._undo.append(copy.close)
 
-    def _on_ready(self, socket: "Socket", queue: deque[_Operation], ready: Future) -> None:
-        if self._future.done():
-            return
+    def _on_ready(self, waiters: "_Waiters", queue: deque[_Operation], ready: Future) -> None:
         if ready.cancelled():
             self._future.cancel()  # the socket was closed
             return
+        ready.exception()  # of a socket that has failed: `check` finds the same
         self.check()
         if not self._future.done():  # another operation has taken the message
-            self._watch_queue(socket, queue)
+            self._watch_queue(waiters, queue)
 
     def check(self, time_up: bool = False) -> None:
         """Resolve the future if there are events, or time is up."""
@@ -141,19 +176,118 @@ class _PollOperation:
             return
         try:
             found = blocking_poller.zmq_poll(self._sockets, 0)
-        except ZMQError as error:
-            if error.errno == Errno.ENOTSOCK:
+        except Exception as error:  # noqa: BLE001 - the future's to report
+            if isinstance(error, ZMQError) and error.errno == Errno.ENOTSOCK:
                 self._future.cancel()  # closed meanwhile
             else:
                 self._future.set_exception(error)
             return
         if found or time_up:
             self._future.set_result(found)
+        for waiters in self._waiters:
+            waiters.schedule()  # the check may have consumed the edge that others wait for
 
     def _undo_all(self, _: Future) -> None:
         for undo in self._undo:
             undo()
         self._undo.clear()
+
+
+class _Waiters:
+    """The waiting operations of one socket, whichever handle began them."""
+
+    def __init__(self, core: SocketBase) -> None:
+        self._core = core
+        self.receiving: deque[_Operation] = deque()
+        self.sending: deque[_Operation] = deque()
+        self.has_handle = False  # of asyncio and no shadow, which unwatches when it is closed
+        self._loop: asyncio.AbstractEventLoop | None = None  # the loop watching the descriptor
+        self._fd = -1  # the descriptor that is watched
+        self._copy: _DescriptorCopy | None = None  # of a blocking socket, which may close any time
+        self._scheduled_in: asyncio.AbstractEventLoop | None = None  # where `_run_scheduled` is due
+
+    def enqueue(self, queue: deque[_Operation], operation: _Operation) -> None:
+        """Have an operation wait in one of the two queues. ENOTSOCK or ETERM."""
+        self._watch(asyncio.get_running_loop())
+        queue.append(operation)
+        operation.future.add_done_callback(lambda _: self._remove(queue, operation))
+        self.schedule()
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._loop is loop:
+            return
+        fd = self._core.get(SocketOption.FD)  # first: raises if the socket is closed
+        assert isinstance(fd, int)
+        self.unwatch()
+        self._copy = None if self.has_handle else _DescriptorCopy(fd)
+        self._fd = fd if self._copy is None else self._copy.fd
+        loop.add_reader(self._fd, self._handle_events)
+        self._loop = loop
+
+    def unwatch(self) -> None:
+        """Watch the descriptor no more."""
+        loop, self._loop = self._loop, None
+        if loop is not None and not loop.is_closed():
+            loop.remove_reader(self._fd)
+        if self._copy is not None:
+            self._copy.close()
+
+    def _remove(self, queue: deque[_Operation], operation: _Operation) -> None:
+        if operation.timer is not None:
+            operation.timer.cancel()
+        with suppress(ValueError):  # it is done
+            queue.remove(operation)
+        # A handle unwatches when it closes.
+        if not (self.has_handle or self.receiving or self.sending):
+            self.unwatch()
+
+    def schedule(self) -> None:
+        """Look at the events again in the next turn of the loop, if an operation waits."""
+        # An operation may have consumed the edge that the descriptor would have signalled.
+        loop = self._loop
+        if loop is None or self._scheduled_in is loop or not (self.receiving or self.sending):
+            return
+        loop.call_soon(self._run_scheduled)
+        self._scheduled_in = loop
+
+    def _run_scheduled(self) -> None:
+        self._scheduled_in = None
+        self._handle_events()
+
+    def _handle_events(self) -> None:
+        progress = True
+        while progress and (self.receiving or self.sending):
+            try:
+                events = self._core.events()
+            except ZMQError as error:
+                self._fail(error)
+                return
+            progress = bool(events & _IN and _advance(self.receiving))
+            progress |= bool(events & _OUT and _advance(self.sending))
+
+    def _fail(self, error: ZMQError) -> None:
+        self.unwatch()
+        for operation in [*self.receiving, *self.sending]:
+            if not operation.is_over:
+                operation.future.set_exception(error)
+
+    def cancel(self) -> None:
+        """Cancel the operations that wait: the socket is being closed."""
+        self.unwatch()
+        for operation in [*self.receiving, *self.sending]:
+            with suppress(RuntimeError):  # the operation's loop is closed
+                operation.future.cancel()
+
+
+#: By the number of the socket.
+_waiters: "WeakValueDictionary[int, _Waiters]" = WeakValueDictionary()
+
+
+def _waiters_of(socket: blocking_socket.Socket) -> _Waiters:
+    found = _waiters.get(socket.underlying)
+    if found is None:
+        found = _waiters[socket.underlying] = _Waiters(socket._core)
+    return found
 
 
 class Socket(blocking_socket.Socket):
@@ -162,19 +296,15 @@ class Socket(blocking_socket.Socket):
     _poller_class: ClassVar[type[blocking_poller.Poller]] = Poller
     _repr_cls = "zmq.asyncio.Socket"
     _blocking: blocking_socket.Socket
-    _recv_futures: deque[_Operation]
-    _send_futures: deque[_Operation]
-    _loop: asyncio.AbstractEventLoop | None
-    _scheduled: bool
+    _waiters: _Waiters
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._blocking = blocking_socket.Socket(shadow=self)
         self._blocking.copy_threshold = self.copy_threshold
-        self._recv_futures = deque()
-        self._send_futures = deque()
-        self._loop = None  # the loop watching the descriptor
-        self._scheduled = False  # whether `_run_scheduled` is
+        self._waiters = _waiters_of(self)
+        if not self._shadow:
+            self._waiters.has_handle = True
 
     # -- operations --------------------------------------------------------------------------
 
@@ -210,7 +340,7 @@ class Socket(blocking_socket.Socket):
         receive = getattr(self._blocking, kind)
         return self._submit(
             lambda: receive(*args, flags=int(flags) | _DONTWAIT, **kwargs),
-            self._recv_futures,
+            self._waiters.receiving,
             flags,
             SocketOption.RCVTIMEO,
         )
@@ -219,7 +349,7 @@ class Socket(blocking_socket.Socket):
         send = getattr(self._blocking, kind)
         return self._submit(
             lambda: send(data, int(flags) | _DONTWAIT, *args, **kwargs),
-            self._send_futures,
+            self._waiters.sending,
             flags,
             SocketOption.SNDTIMEO,
         )
@@ -231,97 +361,38 @@ class Socket(blocking_socket.Socket):
         loop = asyncio.get_running_loop()
         operation = _Operation(loop.create_future(), call)
         if (not queue or flags & _DONTWAIT) and operation.attempt():
-            self._schedule()
+            self._waiters.schedule()
         elif flags & _DONTWAIT:
             operation.expire()
         elif (timeout := self._blocking.get(option)) >= 0:
             operation.timer = loop.call_later(timeout / 1000, operation.expire)
-            self._enqueue(queue, operation)
+            self._waiters.enqueue(queue, operation)
         elif sys.is_finalizing():  # no thread is left to end the wait
             operation.future.set_exception(ContextTerminated())
         else:
-            self._enqueue(queue, operation)
+            self._waiters.enqueue(queue, operation)
         return operation.future
 
     def _deserialize(self, received: Any, load: Callable[[Any], Any]) -> Any:
         return _then(received, load)
 
-    # -- the loop ----------------------------------------------------------------------------
-
-    def _enqueue(self, queue: deque[_Operation], operation: _Operation) -> None:
-        queue.append(operation)
-        operation.future.add_done_callback(lambda _: _remove(queue, operation))
-        self._watch(asyncio.get_running_loop())
-        self._schedule()
-
-    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._loop is loop:
-            return
-        self._unwatch()
-        self._loop = loop
-        loop.add_reader(self._core.mailbox.fileno(), self._handle_events)
-
-    def _unwatch(self) -> None:
-        loop, self._loop = self._loop, None
-        fd = self._core.mailbox.fileno()
-        if loop is not None and not loop.is_closed() and fd != -1:
-            loop.remove_reader(fd)
-
-    def _schedule(self) -> None:
-        # An operation may have consumed the edge that the descriptor would have signalled.
-        if (self._recv_futures or self._send_futures) and not self._scheduled:
-            assert self._loop is not None
-            self._scheduled = True
-            self._loop.call_soon(self._run_scheduled)
-
     def _with_address(self, call: Callable[[str], None], address: str) -> None:
         super()._with_address(call, address)  # a bind or connect, which processes commands
-        self._schedule()
-
-    def _run_scheduled(self) -> None:
-        self._scheduled = False
-        self._handle_events()
-
-    def _handle_events(self) -> None:
-        if self.closed:
-            return
-        progress = True
-        while progress and (self._recv_futures or self._send_futures):
-            try:
-                events = self._core.events()
-            except ZMQError as error:
-                self._fail(error)
-                return
-            progress = bool(events & _IN and _advance(self._recv_futures))
-            progress |= bool(events & _OUT and _advance(self._send_futures))
-
-    def _fail(self, error: ZMQError) -> None:
-        for operation in [*self._recv_futures, *self._send_futures]:
-            if not operation.future.done():
-                operation.future.set_exception(error)
+        self._waiters.schedule()
 
     def close(self, linger: int | None = None) -> None:
-        """Close the socket; cancel the operations that wait."""
+        """Close the socket; cancel the operations that wait. See `mq.Socket` for a bad `linger`."""
+        check_linger(linger)
         if not self.closed:
-            self._unwatch()
-            for operation in [*self._recv_futures, *self._send_futures]:
-                with suppress(RuntimeError):  # the operation's loop is closed
-                    operation.future.cancel()
+            self._waiters.cancel()
         super().close(linger)
 
 
 def _advance(queue: deque[_Operation]) -> bool:
     # Let the first operation that waits try; True if it is done.
-    while queue and queue[0].future.done():
+    while queue and queue[0].is_over:
         queue.popleft()
     return bool(queue) and queue[0].attempt() and bool(queue.popleft())
-
-
-def _remove(queue: deque[_Operation], operation: _Operation) -> None:
-    if operation.timer is not None:
-        operation.timer.cancel()
-    with suppress(ValueError):  # it is done
-        queue.remove(operation)
 
 
 def _resolve(future: Future, call: Callable[[], Any]) -> None:

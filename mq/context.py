@@ -14,6 +14,7 @@ from _purgatory_cpython import at_exit, fork
 from _purgatory_cpython.locks import new_lock
 from mq.constants import ContextOption, Errno, SocketOption
 from mq.core import context_core as core
+from mq.core.options import check_linger
 from mq.errors import ZMQError
 from mq.option_attributes import OptionAttributes
 from mq.socket import Socket
@@ -197,7 +198,11 @@ class Context(OptionAttributes, Generic[S]):
         self.closed = True
 
     def destroy(self, linger: int | None = None) -> None:
-        """Close all sockets of this handle, then `term`. Not while other threads use them."""
+        """Close all sockets of this handle, then `term`. Not while other threads use them.
+
+        A value that LINGER refuses (EINVAL, TypeError, OverflowError) leaves all as it was.
+        """
+        check_linger(linger)
         if self.closed:
             return
         left = [socket for socket in list(self._sockets) if not socket.closed]

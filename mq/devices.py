@@ -9,57 +9,71 @@ from threading import Thread
 from typing import Any
 
 from _purgatory_cpython.threads import InterruptibleThread
-from mq.constants import DeviceType, Errno, Flag, PollEvent, SocketType
+from mq.constants import DeviceType, Errno, PollEvent, SocketOption, SocketType
 from mq.context import Context
 from mq.errors import ZMQBindError, ZMQError
 from mq.poller import Poller
+from mq.socket import Socket
 from mq.timeouts import check_timeout
 
 _IN = int(PollEvent.POLLIN)
 _OUT = int(PollEvent.POLLOUT)
-_SNDMORE = int(Flag.SNDMORE)
 
 
 def proxy(frontend: Any, backend: Any, capture: Any = None) -> None:
     """Forward messages both ways, and a copy of each to `capture`.
 
-    If both sockets are the same, messages go back to it. Returns only by raising, as a rule
-    `ContextTerminated`.
+    Takes a message only if the other side has room: a full side stops one direction, not both. If
+    both sockets are the same, messages go back to it. Returns only by raising, as a rule
+    `ContextTerminated`. Takes sockets of asyncio too, and calls no method of a subclass.
     """
+    frontend, backend = Socket(shadow=frontend), Socket(shadow=backend)
+    capture = None if capture is None else Socket(shadow=capture)
     while True:
-        if frontend is backend:
-            _wait_for_events(frontend, _IN)
+        if frontend.underlying == backend.underlying:
+            _wait_for_events({frontend: _IN})
             _forward(frontend, backend, capture)
+        elif not _forward_ready(frontend, backend, capture):
+            _wait_for_events(_missing_events(frontend, backend))
+
+
+def _forward_ready(frontend: Any, backend: Any, capture: Any) -> bool:
+    """Forward a message in each direction that has one, and room; False if none has."""
+    forwarded = False
+    for source, target in ((frontend, backend), (backend, frontend)):
+        if _has(source, _IN) and _has(target, _OUT):
+            _forward(source, target, capture)
+            forwarded = True
+    return forwarded
+
+
+def _missing_events(frontend: Any, backend: Any) -> dict[Any, int]:
+    # Of each direction: first a message, then room. Polling for room alone would spin.
+    missing = {frontend: 0, backend: 0}
+    for source, target in ((frontend, backend), (backend, frontend)):
+        if _has(source, _IN):
+            missing[target] |= _OUT
         else:
-            _forward_ready(frontend, backend, capture)
+            missing[source] |= _IN
+    return missing
 
 
-def _forward_ready(frontend: Any, backend: Any, capture: Any) -> None:
-    # First wait for a message, then for the other side's room: polling for room alone would spin.
+def _has(socket: Any, event: int) -> bool:
+    return bool(socket.get(SocketOption.EVENTS) & event)
+
+
+def _wait_for_events(events: dict[Any, int]) -> None:
     poller = Poller()
-    poller.register(frontend, _IN)
-    poller.register(backend, _IN)
-    for source, _ in poller.poll():
-        target = backend if source is frontend else frontend
-        _wait_for_events(target, _OUT)
-        _forward(source, target, capture)
-
-
-def _wait_for_events(socket: Any, events: int) -> None:
-    poller = Poller()
-    poller.register(socket, events)
+    for socket, flags in events.items():
+        poller.register(socket, flags)
     poller.poll()
 
 
 def _forward(source: Any, target: Any, capture: Any) -> None:
-    more = True
-    while more:
-        frame = source.recv(copy=False)
-        more = frame.more
-        flags = _SNDMORE if more else 0
-        if capture is not None:
-            capture.send(frame, flags)
-        target.send(frame, flags)
+    parts = source.recv_multipart()
+    if capture is not None:
+        capture.send_multipart(parts)
+    target.send_multipart(parts)
 
 
 def device(device_type: DeviceType, frontend: Any, backend: Any) -> None:  # noqa: ARG001 - pyzmq's

@@ -88,10 +88,10 @@ class _PollSet:
         self._sockets: list[tuple[Any, int]] = []
         self._raw: list[tuple[int, int]] = []
         for thing, flags in sockets:
-            if hasattr(thing, "underlying"):
+            if hasattr(getattr(thing, "_core", None), "events"):
                 self._sockets.append((thing, int(flags)))
             else:
-                self._raw.append((_descriptor(thing), int(flags)))
+                self._raw.append((descriptor_of(thing), int(flags)))
 
     def check(self) -> list[tuple[Any, int]]:
         """Return the present events, in the order registered."""
@@ -129,15 +129,19 @@ class _PollSet:
         poll.poll(None if seconds is None else min(seconds * 1000, LONGEST_MS))
 
 
-def _descriptor(thing: Any) -> int:
+def descriptor_of(thing: Any) -> int:
+    """Return the number of a descriptor, or of what an object has."""
     if isinstance(thing, int):
         return thing
     try:
-        return int(thing.fileno())
+        descriptor = int(thing.fileno())
     except ValueError as error:
         raise ZMQError(Errno.ENOTSOCK) from error
     except AttributeError:
         raise TypeError(f"a socket or descriptor is required, not {thing!r}") from None
+    if descriptor < 0:  # closed, or disowned in a forked child
+        raise ZMQError(Errno.ENOTSOCK)
+    return descriptor
 
 
 def _to_system(flags: int) -> int:

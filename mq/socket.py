@@ -9,7 +9,7 @@ from warnings import warn
 
 from mq.constants import Errno, OptType, PollEvent, SocketOption, SocketType
 from mq.core.context_core import ContextCore, find_socket
-from mq.core.options import check_int, check_type, option_type
+from mq.core.options import check_linger, check_type, option_type
 from mq.errors import ZMQBindError, ZMQError
 from mq.frame import COPY_THRESHOLD
 from mq.option_attributes import OptionAttributes
@@ -154,10 +154,14 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
     # -- life --------------------------------------------------------------------------------
 
     def close(self, linger: int | None = None) -> None:
-        """Close the socket. Never waits, and messages sent stay readable. Idempotent."""
+        """Close the socket. Never waits, and messages sent stay readable. Idempotent.
+
+        A value that LINGER refuses (EINVAL, TypeError, OverflowError) leaves the socket as it was.
+        """
+        check_linger(linger)
         core = self._core
         if linger is not None and not core.closed:
-            core.options.set(SocketOption.LINGER, check_int(linger))
+            core.options.set(SocketOption.LINGER, int(linger))
         core.close()
         if self.context is not None:  # last: after an interrupt `Context.destroy` closes it
             self.context._rm_socket(self)
@@ -326,7 +330,8 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
 
 def _text(address: str | bytes) -> str:
     if isinstance(address, str):
+        address.encode()  # raises UnicodeEncodeError for text that is no bytes
         return address
     if isinstance(address, bytes):
-        return address.decode()
+        return address.decode(errors="surrogateescape")
     raise TypeError(f"Expected addr to be str, got addr={address!r}")

@@ -208,6 +208,12 @@ def check_int(value: object, bits: int = 32) -> int:
     return int(value)
 
 
+def check_linger(value: object) -> None:
+    """Raise TypeError, OverflowError or EINVAL unless `value` is None or a value of LINGER."""
+    if value is not None:
+        _require(check_int(value) >= -1)
+
+
 class Options:
     """The options of one socket. EINVAL for all that is unknown or out of range."""
 

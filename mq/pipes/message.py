@@ -8,6 +8,7 @@ import sys
 from threading import Event
 from typing import Final, TypeAlias, final
 
+from _purgatory_cpython.fork import FORK_COUNTER
 from _purgatory_cpython.real_time import real_seconds
 from mq.errors import NotDone
 from mq.timeouts import check_timeout
@@ -85,12 +86,14 @@ def bytes_of(part: Part) -> bytes:
 class MessageTracker:
     """Tells when the watched buffers are no longer used. Any thread.
 
-    Watches events, other trackers, and anything with a `tracker` (a Frame).
+    Watches events, other trackers, and anything with a `tracker` (a Frame). Done in a forked child,
+    whose copies of the buffers no socket uses.
     """
 
     def __init__(self, *towatch: object) -> None:
         self.events: set[Event] = set()
         self.peers: set[MessageTracker] = set()
+        self._forks: int = FORK_COUNTER.value
         for thing in towatch:
             self._watch(thing)
 
@@ -109,6 +112,8 @@ class MessageTracker:
     @property
     def done(self) -> bool:
         """Whether all buffers are out of use."""
+        if self._forks != FORK_COUNTER.value:
+            return True
         return all(e.is_set() for e in self.events) and all(p.done for p in self.peers)
 
     def wait(self, timeout: float = -1) -> None:
@@ -117,6 +122,8 @@ class MessageTracker:
         Does not wait in a finalizer at the interpreter's exit. ValueError for NaN.
         """
         check_timeout(timeout)
+        if self._forks != FORK_COUNTER.value:
+            return
         if sys.is_finalizing():
             timeout = 0.0
         deadline = None if timeout < 0 else real_seconds() + timeout

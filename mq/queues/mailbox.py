@@ -30,7 +30,7 @@ from collections import deque
 from typing import Any, Final, Generic, TypeVar
 
 from _purgatory_cpython.atomicity import GIL
-from _purgatory_cpython.fork import FORK_COUNTER, register
+from _purgatory_cpython.fork import FORK_COUNTER
 from _purgatory_cpython.mypyc_types import i64, mypyc_attr
 from _purgatory_cpython.real_time import real_seconds
 from mq.errors import MailboxClosed
@@ -71,7 +71,6 @@ class Mailbox(Generic[T]):
         self._received: i64 = 0  # written by the reader
         self.waiting: bool = False  # written by the reader: whether it sleeps in `recv` or `head`
         self._forks: i64 = FORK_COUNTER.value
-        register(self._signaler)  # a forked child closes its copies of the descriptors
 
     def send(self, command: T) -> None:
         """Post `command`, anything but None; never blocks.
@@ -109,7 +108,7 @@ class Mailbox(Generic[T]):
     def head(self, timeout: float | None = None) -> T | None:
         """Return the next command as `recv`; it stays, without a signal, until `drop`."""
         queue = self._queue
-        if queue:
+        if queue and self._forks == FORK_COUNTER.value:  # else the commands are the parent's
             return queue[0]
         check_timeout(timeout)
         if timeout is None and sys.is_finalizing():
@@ -156,7 +155,7 @@ class Mailbox(Generic[T]):
             if remaining <= 0:
                 return None
             signaler.wait(remaining)
-            if self._queue:
+            if self._queue and self._forks == FORK_COUNTER.value:
                 return self._queue[0]
 
     def _recheck(self, signaler: Signaler) -> T | None:
@@ -182,7 +181,7 @@ class Mailbox(Generic[T]):
 
     def peek(self) -> bool:
         """Whether a command exists."""
-        return bool(self._queue)
+        return self.depth > 0
 
     def fileno(self) -> int:
         """The descriptor to poll for reading; -1 once closed."""
@@ -205,8 +204,8 @@ class Mailbox(Generic[T]):
 
     @property
     def depth(self) -> int:
-        """Commands sent and not yet received."""
-        return len(self._queue)
+        """Commands sent and not yet received; 0 in a forked child."""
+        return len(self._queue) if self._forks == FORK_COUNTER.value else 0
 
     @property
     def received(self) -> int:
@@ -216,7 +215,7 @@ class Mailbox(Generic[T]):
     @property
     def sent(self) -> int:
         """Commands sent so far. Derived: senders share no counter."""
-        return self._received + len(self._queue)
+        return self._received + self.depth
 
     def __reduce_ex__(self, protocol: object) -> Any:
         raise TypeError(f"{self!r} cannot be copied or pickled: it has descriptors and a reader")

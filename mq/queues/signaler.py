@@ -4,12 +4,14 @@ Any thread may call `send`; only the woken thread the other methods. An eventfd 
 pipe; neither blocks its writer.
 """
 
+import errno
 import os
 import select
 import sys
 from itertools import chain, starmap
 from typing import Any
 
+from _purgatory_cpython import fork
 from mq.timeouts import check_timeout
 
 #: The longest timeout poll(2) takes.
@@ -42,7 +44,8 @@ class Signaler:
     """A pollable wake-up. Signals carry no data, and merge.
 
     `use_pipe=True` takes the fallback. Raises OSError (EMFILE) when no descriptor is left. The
-    owner calls `close` once no thread can call `send` any more.
+    owner calls `close` once no thread can call `send` any more. A forked child closes its copy.
+    Once closed, `send`, `wait`, `wait_and_clear` and `recv` raise OSError (EBADF).
     """
 
     __slots__ = ("__weakref__", "_fds", "_is_blocking", "_poll", "_read_fd", "_write_fd")
@@ -62,6 +65,7 @@ class Signaler:
             os.set_blocking(self._read_fd, False)
         self._poll = select.poll()
         self._poll.register(self._read_fd, select.POLLIN)
+        fork.register(self)
 
     def send(self) -> None:
         """Wake the reader, now or at its next `wait`. Never blocks."""
@@ -76,6 +80,8 @@ class Signaler:
         A wait of more than 24 days, poll(2)'s most, may end early. ValueError for NaN.
         """
         check_timeout(timeout)
+        if self._read_fd < 0:  # the number may be another file's by now
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         if timeout is None:
             return bool(self._poll.poll())
         return bool(self._poll.poll(max(0.0, min(timeout * 1000, LONGEST_MS))))

@@ -35,7 +35,6 @@ _CONFLATING: Final = (
     SocketType.PUB,
     SocketType.SUB,
 )
-_TOPICAL: Final = (SocketType.PUB, SocketType.SUB, SocketType.XPUB, SocketType.XSUB)
 
 
 class SocketBase(CommandLoop):
@@ -81,9 +80,8 @@ class SocketBase(CommandLoop):
         name = inproc_name(address)
         if self.ctx.endpoints.is_bound(name):
             raise ZMQError(Errno.EADDRINUSE)
-        endpoint = address.encode()  # first: text that cannot be encoded leaves nothing bound
         self._perform(partial(self.ctx.endpoints.bind, name, self))
-        self.last_endpoint = endpoint
+        self.last_endpoint = _bytes_of_address(address)
 
     def connect(self, address: str) -> None:
         """Connect to an inproc address, bound or not."""
@@ -93,10 +91,9 @@ class SocketBase(CommandLoop):
         near.endpoint, near.mailbox, near.pending = name, self.mailbox, PendingConnection()
         far.routing_id = self.routing_id
         near.given_id = self.options.connect_routing_id
-        endpoint = address.encode()
         self._perform(partial(self._connect, name, near))
         self.options.connect_routing_id = b""  # for one connection
-        self.last_endpoint = endpoint
+        self.last_endpoint = _bytes_of_address(address)
 
     def _connect(self, name: str, near: Pipe) -> None:
         self.ctx.endpoints.connect(name, near.peer)
@@ -276,20 +273,22 @@ class SocketBase(CommandLoop):
         return self.options.get(option) if special is None else special
 
     def _socket_option(self, option: int) -> Value | None:
+        value: Value | None = None
         match option:
             case SocketOption.EVENTS:
-                return self.events()
+                value = self.events()
             case SocketOption.FD:
-                return self.mailbox.fileno()
+                value = self.mailbox.fileno()
             case SocketOption.RCVMORE:
-                return int(self.rcvmore)
+                value = int(self.rcvmore)
             case SocketOption.TYPE:
-                return int(self.socket_type)
+                value = int(self.socket_type)
             case SocketOption.LAST_ENDPOINT:
-                return self.last_endpoint
-            case SocketOption.TOPICS_COUNT if self.socket_type not in _TOPICAL:
-                raise ZMQError(Errno.EINVAL)
-        return None
+                value = self.last_endpoint
+            case SocketOption.TOPICS_COUNT:
+                self._check_usable()
+                value = self.xtopics_count()
+        return value
 
     # -- commands ----------------------------------------------------------------------------
 
@@ -324,6 +323,10 @@ class SocketBase(CommandLoop):
     def __repr__(self) -> str:
         state = "closed" if self.closed else "stopped" if self._stopped else "open"
         return f"<{self.socket_type.name} {state} slot {self.slot} pipes {list(self._pipes)}>"
+
+
+def _bytes_of_address(address: str) -> bytes:
+    return address.encode(errors="surrogateescape")  # as `mq.socket` has decoded it
 
 
 def _is_past(deadline: float | None) -> bool:

@@ -66,6 +66,10 @@ class SocketHooks(AbstractSocket):
     def pipe_connected(self, pipe: Pipe) -> None:
         """See `PipeEventSink`."""
 
+    def xtopics_count(self) -> int:
+        """Return the number of topics subscribed to; EINVAL for types without topics."""
+        raise ZMQError(Errno.EINVAL)
+
     def xset(self, option: int, value: Value) -> bool:  # noqa: ARG002 - for types with options
         """Set an option of this socket type; False if `option` is another."""
         return False

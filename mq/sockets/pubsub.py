@@ -56,6 +56,7 @@ class Xpub(_Distributing):
         self._mid_message_pipes: dict[Pipe, None] = {}
         self._taken: Part | None = None  # a peer's part, not processed yet
         self._last_sender: Pipe | None = None  # of the part received last; for XPUB_MANUAL
+        self._sends_to_last = False  # XPUB_MANUAL_LAST_VALUE: the next message is for that peer
         self._welcome = b""
 
     def xattach(self, pipe: Pipe) -> None:
@@ -143,13 +144,27 @@ class Xpub(_Distributing):
         if self._distributor.mid_message:
             self._distributor.send(part, ())
             return OK
-        chosen = self._subscriptions.matching_subscribers(bytes_of(part))
-        if self.options[SocketOption.INVERT_MATCHING]:
-            chosen = dict.fromkeys(p for p in self._distributor.pipes if p not in chosen)
+        chosen = self._choose_subscribers(bytes_of(part))
         if self.options[SocketOption.XPUB_NODROP] and any(pipe.is_full() for pipe in chosen):
             return AGAIN
         self._distributor.send(part, chosen)
+        if self._sends_to_last:
+            self._last_sender = None  # later messages are for all subscribers
         return OK
+
+    def _choose_subscribers(self, data: bytes) -> dict[Pipe, None]:
+        chosen = self._subscriptions.matching_subscribers(data)
+        if self._sends_to_last and self.options[SocketOption.XPUB_MANUAL]:
+            last = self._find_last_sender()
+            if last is not None:
+                chosen = {last: None} if last in chosen else {}
+        if self.options[SocketOption.INVERT_MATCHING]:
+            chosen = dict.fromkeys(p for p in self._distributor.pipes if p not in chosen)
+        return chosen
+
+    def _find_last_sender(self) -> Pipe | None:
+        last = self._last_sender
+        return last if last in self._distributor.pipes else None  # it may have gone
 
     def xrecv(self) -> Part | None:
         """Return a new subscription, or a message that a subscriber sent."""
@@ -166,17 +181,37 @@ class Xpub(_Distributing):
     def xset(self, option: int, value: Value) -> bool:
         """Set XPUB_WELCOME_MSG; with XPUB_MANUAL also the subscriptions of the last sender."""
         if not isinstance(value, bytes):
-            return False
+            return self._set_number(option, value)
         if option == SocketOption.XPUB_WELCOME_MSG:
             self._welcome = value
             return True
         if not self.options[SocketOption.XPUB_MANUAL]:
             return False
-        if option == SocketOption.SUBSCRIBE and self._last_sender is not None:
-            self._subscriptions.add(value, self._last_sender)
-        elif option == SocketOption.UNSUBSCRIBE and self._last_sender is not None:
-            self._subscriptions.remove(value, self._last_sender, completely=True)
+        sender = self._find_last_sender()
+        if option == SocketOption.SUBSCRIBE and sender is not None:
+            self._subscriptions.add(value, sender)
+        elif option == SocketOption.UNSUBSCRIBE and sender is not None:
+            self._subscriptions.remove(value, sender, completely=True)
         return option in (SocketOption.SUBSCRIBE, SocketOption.UNSUBSCRIBE)
+
+    def _set_number(self, option: int, value: int) -> bool:
+        # As in libzmq, the option set last decides.
+        implied: dict[int, tuple[int, int]] = {
+            SocketOption.XPUB_VERBOSE: (SocketOption.XPUB_VERBOSER, 0),
+            SocketOption.XPUB_VERBOSER: (SocketOption.XPUB_VERBOSE, value),
+            SocketOption.XPUB_MANUAL_LAST_VALUE: (SocketOption.XPUB_MANUAL, value),
+        }
+        if option not in implied:
+            return False
+        self.options.set(option, value)
+        self.options.set(*implied[option])
+        if option == SocketOption.XPUB_MANUAL_LAST_VALUE:
+            self._sends_to_last = value != 0
+        return True
+
+    def xtopics_count(self) -> int:
+        """See `SocketHooks`."""
+        return len(self._subscriptions)
 
 
 class Pub(Xpub):
@@ -282,6 +317,10 @@ class Xsub(_Distributing):
     def xhas_in(self) -> bool:
         """See `SocketHooks`."""
         return self._fetch() if self._filtering else self._fair_queue.has_in()
+
+    def xtopics_count(self) -> int:
+        """See `SocketHooks`."""
+        return len(self._subscriptions)
 
 
 class Sub(Xsub):

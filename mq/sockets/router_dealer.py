@@ -53,6 +53,17 @@ class Router(SocketBase):
         self._send_pipe: Pipe | None = None  # of the message being sent; None: it is dropped
         self._mid_message = False  # after the id, until the last part
 
+    def connect(self, address: str) -> None:
+        """As other sockets. EADDRINUSE if a peer has the id of CONNECT_ROUTING_ID.
+
+        With ROUTER_HANDOVER the new peer takes the id over.
+        """
+        self._check_usable()
+        is_taken = self.options.connect_routing_id in self._by_id
+        if is_taken and not self.options[SocketOption.ROUTER_HANDOVER]:
+            raise ZMQError(Errno.EADDRINUSE)
+        super().connect(address)
+
     def xattach(self, pipe: Pipe) -> None:
         """Add a peer, if its routing id is known."""
         probe(self, pipe)

@@ -117,7 +117,7 @@ def test_cancelled_receives_take_nothing(run):
         first.cancel()
         await a.send(b"x")
         assert await second == b"x"
-        assert len(b._recv_futures) == 0
+        assert len(b._waiters.receiving) == 0
 
     run(test)
 
@@ -152,7 +152,7 @@ def test_poll(run):
         await b.recv()
         forgotten = b.poll(30_000)
         forgotten.cancel()
-        while b._recv_futures:
+        while b._waiters.receiving:
             await asyncio.sleep(0)  # a turn of the loop, in which callbacks run
 
     run(test)
@@ -190,6 +190,19 @@ def test_close_cancels(run):
         b.close()
         with pytest.raises(asyncio.CancelledError):
             await future
+
+    run(test)
+
+
+def test_a_close_that_is_refused_cancels_nothing(run):
+    """A bad linger leaves the socket open, and what waits waiting."""
+
+    async def test(a, b):
+        future = b.recv()
+        with pytest.raises(zmq.ZMQError, match="Invalid"):
+            b.close(linger=-5)
+        await a.send(b"x")
+        assert await future == b"x"
 
     run(test)
 
@@ -245,3 +258,154 @@ def test_a_poll_whose_message_another_operation_takes(run):
         assert await receiver.recv() == b"2"
 
     run(test)
+
+
+@pytest.mark.parametrize("leave", [amq.Socket.recv, amq.Socket.poll])
+def test_an_operation_of_a_closed_loop_takes_nothing(ctx, leave):
+    """Its future will never be done; the next message is for an operation of the present loop."""
+
+    async def leave_waiting(socket):
+        return leave(socket)
+
+    async def body(a, b):
+        future = b.recv()
+        await a.send(b"x")
+        assert await asyncio.wait_for(future, 30) == b"x"
+
+    with ctx.socket(zmq.PUSH) as a, ctx.socket(zmq.PULL) as b:
+        b.bind(URL)
+        a.connect(URL)
+        loop = asyncio.new_event_loop()
+        future = loop.run_until_complete(leave_waiting(b))
+        loop.close()
+        asyncio.run(body(a, b))
+        assert not future.done()
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+@pytest.mark.parametrize("timeout", [0, 30_000, None])
+def test_a_poll_of_a_closed_socket_is_refused(run, blocking, timeout):
+    """ENOTSOCK, as from a blocking poller; nothing is left behind in the loop."""
+
+    async def test(a, b):
+        poller = amq.Poller()
+        poller.register(a)
+        poller.register(zmq.Socket(b) if blocking else b)
+        b.close()
+        with pytest.raises(zmq.ZMQError) as error:
+            await poller.poll(timeout)
+        assert error.value.errno == zmq.ENOTSOCK
+        while a._waiters.receiving or a._waiters.sending:
+            await asyncio.sleep(0)
+
+    run(test)
+
+
+async def _assert_each_is_told(make_poll, send):
+    polls = [asyncio.ensure_future(make_poll()) for _ in range(3)]
+    await asyncio.sleep(0)
+    polls[1].cancel()
+    await asyncio.wait([polls[1]])
+    send()
+    first, _, third = await asyncio.gather(*polls, return_exceptions=True)
+    assert first == third
+    assert len(first) == 1
+
+
+def test_concurrent_polls_of_one_descriptor(run):
+    """Each is told, whichever ends first: neither replaces, nor removes, the other's reader."""
+
+    async def test(_, __):
+        r, w = os.pipe()
+        os.set_blocking(r, False)
+        read = []
+        asyncio.get_running_loop().add_reader(r, lambda: read.append(os.read(r, 2)))
+        poller = amq.Poller()
+        poller.register(w, zmq.POLLOUT)
+        await _assert_each_is_told(poller.poll, lambda: None)
+        os.write(w, b"x")
+        while not read:
+            await asyncio.sleep(0)
+        asyncio.get_running_loop().remove_reader(r)
+        poller = amq.Poller()
+        poller.register(r, zmq.POLLIN)
+        await _assert_each_is_told(poller.poll, lambda: os.write(w, b"x"))
+        os.close(r)
+        os.close(w)
+
+    run(test)
+
+
+def test_concurrent_polls_of_one_blocking_socket(run):
+    """Also beside an operation of an asyncio socket that is another handle for it."""
+
+    async def test(a, b):
+        poller = amq.Poller()
+        poller.register(zmq.Socket(b), zmq.POLLIN)
+        received = b.recv()
+        await poller.poll(1)
+        await a.send(b"x")
+        assert await received == b"x"
+        await _assert_each_is_told(poller.poll, lambda: zmq.Socket(a).send(b"y"))
+        assert await b.recv() == b"y"
+
+    run(test)
+
+
+def test_a_check_of_a_poll_leaves_no_other_operation_waiting(run):
+    """The check may consume the signal of a message that a receive waits for."""
+
+    async def test(a, b):
+        for handle in (b, zmq.Socket(b), amq.Socket(b)):
+            poller = amq.Poller()
+            poller.register(handle, zmq.POLLOUT)  # which is none of a PULL
+            received = b.recv()
+            polling = [poller.poll(30_000) for _ in range(2)]
+            await asyncio.sleep(0)
+            zmq.Socket(a).send(b"x")
+            assert await poller.poll(0) == []
+            for poll in polling:
+                poll.cancel()
+            assert await asyncio.wait_for(received, 30) == b"x"
+
+    run(test)
+
+
+def test_two_handles_wait_for_one_socket(run):
+    """Each message goes to one of them, in the order of their calls."""
+
+    async def test(a, b):
+        other = amq.Socket(b)
+        received = [b.recv(), other.recv(), b.recv(), other.recv()]
+        for n in range(4):
+            await a.send(b"%d" % n)
+        assert await asyncio.gather(*received) == [b"0", b"1", b"2", b"3"]
+
+    run(test)
+
+
+def test_a_blocking_socket_is_watched_only_while_a_poll_waits():
+    """Then its descriptor may close, and the number be another's, which the loop watches."""
+    ctx = zmq.Context()
+
+    async def poll_in_vain(number):
+        with ctx.socket(zmq.PULL) as blocking:
+            blocking.bind(f"inproc://{number}")
+            poller = amq.Poller()
+            poller.register(blocking)
+            assert await poller.poll(1) == []
+            shadow = amq.Socket(blocking)
+            shadow.rcvtimeo = 1
+            with pytest.raises(zmq.Again):
+                await shadow.recv()
+
+    async def body():
+        before = set(asyncio.get_running_loop()._selector.get_map())
+        for number in range(5):
+            await poll_in_vain(number)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert set(asyncio.get_running_loop()._selector.get_map()) == before
+
+    asyncio.run(body())
+    ctx.term()

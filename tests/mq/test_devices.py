@@ -1,6 +1,9 @@
 """proxy and devices."""
 
+import pytest
+
 import mq as zmq
+import mq.asyncio
 from mq import devices
 
 
@@ -71,3 +74,62 @@ def test_thread_proxy(socket):
             assert [out.recv(), mon.recv()] == [b"x", b"x"]
     shared.term()
     device.join(30)
+
+
+def test_a_proxy_of_asyncio_sockets(threads):
+    """As in pyzmq, a proxy calls the sockets beneath the handles."""
+    context = mq.asyncio.Context()
+    made = [context.socket(kind) for kind in (zmq.PULL, zmq.PUSH, zmq.PUSH, zmq.PULL)]
+    front, back, push, pull = made
+    front.bind("inproc://front")
+    back.bind("inproc://back")
+    push.connect("inproc://front")
+    pull.connect("inproc://back")
+    threads.start(_run_proxy, front, back)
+    zmq.Socket(push).send_multipart([b"a", b"b"])
+    assert zmq.Socket(pull).recv_multipart() == [b"a", b"b"]
+    push.close()
+    pull.close()
+    context.term()
+
+
+@pytest.mark.parametrize("wrong", [None, "socket", 5])
+def test_a_proxy_of_something_else_is_refused(socket, wrong):
+    """At once, whichever argument."""
+    pull = socket(zmq.PULL)
+    for arguments in ((wrong, pull), (pull, wrong)):
+        with pytest.raises((TypeError, zmq.ZMQError)):
+            zmq.proxy(*arguments)
+
+
+def _run_proxy(front, back):
+    try:
+        zmq.proxy(front, back)
+    except zmq.ContextTerminated:
+        pass
+    finally:
+        front.close()
+        back.close()
+
+
+@pytest.mark.parametrize("full_side", ["front", "back"])
+def test_a_full_side_stops_one_direction_of_a_proxy(ctx, socket, threads, full_side):
+    """As in libzmq: what goes to the other side passes, and so does the rest once there is room."""
+    options = {"sndhwm": 1, "rcvhwm": 1}
+    sides = {name: socket(zmq.DEALER, **options) for name in ("front", "back")}
+    ends = {name: socket(zmq.DEALER, **options, sndtimeo=10_000) for name in sides}
+    for name, side in sides.items():
+        side.bind(f"inproc://{name}")
+        ends[name].connect(f"inproc://{name}")
+    threads.start(_run_proxy, sides["front"], sides["back"])
+    full = ends.pop(full_side)
+    (sender,) = ends.values()
+    for n in range(4):  # two for each connection: the proxy finds no room at the side not read
+        sender.send(b"%d" % n)
+    for n in range(10):
+        full.send(b"back %d" % n)
+        assert sender.recv() == b"back %d" % n
+    assert [full.recv() for _ in range(4)] == [b"%d" % n for n in range(4)]
+    for made in (full, sender):
+        made.close()
+    ctx.term()

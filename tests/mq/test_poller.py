@@ -32,6 +32,15 @@ def test_events_of_several_sockets(pair):
     assert dict(poller.poll(0)) == {push: zmq.POLLOUT, pull: zmq.POLLIN}
 
 
+def test_what_is_neither_a_socket_nor_a_descriptor(ctx):
+    """A TypeError when it is polled; a context is no socket."""
+    for thing in (ctx, object(), "text", None):
+        poller = zmq.Poller()
+        poller.register(thing, zmq.POLLIN)
+        with pytest.raises(TypeError):
+            poller.poll(0)
+
+
 def test_registering(pair):
     """Registering again modifies, flags 0 unregisters, and an unknown socket is a KeyError."""
     push, pull = pair

@@ -71,10 +71,32 @@ def test_sockets_can_be_subclassed(ctx):
     two.close()
 
 
-def test_a_bad_linger_leaves_the_socket_open(socket):
-    """Compiled as interpreted."""
-    one = socket(zmq.PAIR)
-    for bad in (1.5, "1", 2**40):
-        with pytest.raises((TypeError, OverflowError)):
-            one.close(linger=bad)
-        assert not one.closed
+@pytest.mark.parametrize("bad", [-5, 1.5, "1", 2**40])
+def test_a_bad_linger_changes_nothing(bad):
+    """Compiled as interpreted; of a socket that is closed, and of a context with or without any."""
+    ctx = zmq.Context()
+    empty = zmq.Context()
+    one, two = ctx.socket(zmq.PAIR), ctx.socket(zmq.PAIR)
+    for call in (one.close, ctx.destroy, empty.destroy):
+        with pytest.raises((TypeError, OverflowError, zmq.ZMQError)):
+            call(linger=bad)
+    assert not any(thing.closed for thing in (one, two, ctx, empty))
+    assert one.linger == -1
+    one.close()
+    two.close()
+    with pytest.raises((TypeError, OverflowError, zmq.ZMQError)):
+        one.close(linger=bad)
+    ctx.term()
+    empty.term()
+
+
+def test_a_name_of_any_bytes(socket):
+    """As in ZeroMQ, where an inproc name is bytes."""
+    one, two = socket(zmq.PAIR), socket(zmq.PAIR)
+    one.bind(b"inproc://\xff")
+    two.connect(b"inproc://\xff")
+    assert one.last_endpoint == b"inproc://\xff"
+    two.send(b"x")
+    assert one.recv() == b"x"
+    two.disconnect(b"inproc://\xff")
+    one.unbind(b"inproc://\xff")

@@ -1,18 +1,18 @@
 """Races of termination: what other threads see, forks, closed descriptors, closing anywhere."""
 
+import asyncio
 import contextlib
 import gc
-import os
 import random
-import signal
 import threading
-import traceback
 from functools import partial
 from itertools import count
 
 import pytest
 
 import mq
+import mq.asyncio as mq_asyncio
+from tests.testing.forked_child import run_in_child
 from tests.testing.leaks import (
     HANG_TIMEOUT_S,
     assert_terminates,
@@ -21,8 +21,6 @@ from tests.testing.leaks import (
     run_together,
 )
 from tests.testing.sockets import drain, run_in_threads
-
-CHILD_TIMEOUT_S = 60  # after which a forked child is killed
 
 
 def call_until_error(call):
@@ -65,23 +63,6 @@ def test_a_busy_thread_sees_the_end():
 
 
 # 9. Fork
-
-
-def run_in_child(work):
-    """Fork; the child does `work`, and is killed if it hangs.  Its exit code."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.alarm(CHILD_TIMEOUT_S)
-            work()
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def exchange_message(ctx):
@@ -152,6 +133,57 @@ def test_a_child_does_not_consume_its_parents_signals(ctx):
         assert pull.recv() == b"for the parent"
         assert drain(pull) == []
         close_all([pull, push])
+
+
+def test_a_child_gets_nothing_of_its_parents_poller(ctx):
+    """Not a socket's events, and not a signal or a command either."""
+    pull, push = ctx.socket(mq.PULL), ctx.socket(mq.PUSH)
+    pull.bind("inproc://a")
+    push.connect("inproc://a")
+    push.send(b"for the parent")
+    mailbox, signaler = mq.Mailbox(), mq.Signaler()
+    mailbox.send("for the parent")
+    signaler.send()
+    pollers = []
+    for thing in (pull, mailbox, signaler):
+        poller = mq.Poller()
+        poller.register(thing, mq.POLLIN)
+        assert len(poller.poll(0)) == 1
+        pollers.append(poller)
+
+    def work():
+        for poller in pollers:
+            for timeout in (0, None):
+                with pytest.raises(mq.ZMQError, match="non-socket"):
+                    poller.poll(timeout)
+        for call in (pull.poll, pull.fileno, partial(mq.proxy, pull, push)):
+            with pytest.raises(mq.ZMQError, match="non-socket"):
+                call()
+
+    assert run_in_child(work) == 0
+    assert pull.recv() == b"for the parent"
+    close_all([pull, push, mailbox, signaler])
+
+
+def test_a_child_gets_nothing_of_its_parents_asyncio_sockets():
+    """The futures of operations and polls have an error."""
+    ctx = mq_asyncio.Context()
+    pull, push = ctx.socket(mq.PULL), ctx.socket(mq.PUSH)
+    pull.bind("inproc://a")
+    push.connect("inproc://a")
+    mq.Socket(push).send(b"for the parent")
+    poller = mq_asyncio.Poller()
+    poller.register(pull)
+
+    async def refused():
+        calls = (pull.recv, partial(push.send, b"x"), pull.poll, poller.poll)
+        for call in (*calls, partial(poller.poll, 0)):
+            with pytest.raises(mq.ZMQError, match="non-socket"):
+                await asyncio.wait_for(call(), HANG_TIMEOUT_S)
+
+    assert run_in_child(lambda: asyncio.run(refused())) == 0
+    assert mq.Socket(pull).recv() == b"for the parent"
+    ctx.destroy()
 
 
 def test_fork_amid_traffic(ctx):

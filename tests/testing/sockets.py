@@ -7,11 +7,11 @@ from typing import Any
 import mq
 
 
-def fill(socket, limit=10_000):
+def fill(socket, limit=10_000, data=b"x"):
     """Send until there is no room; how many messages that were."""
     for sent in range(limit):
         try:
-            socket.send(b"x", mq.DONTWAIT)
+            socket.send(data, mq.DONTWAIT)
         except mq.Again:
             return sent
     return limit

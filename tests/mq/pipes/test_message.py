@@ -7,6 +7,7 @@ import pytest
 
 import mq as zmq
 from mq.pipes.message import DELIMITER, ENVELOPE_END, MessagePart, more_of
+from tests.testing.forked_child import run_in_child
 
 
 @pytest.mark.parametrize(
@@ -58,3 +59,20 @@ def test_tracking_several():
         zmq.MessageTracker(zmq.Frame(b"x"))
     with pytest.raises(TypeError):
         zmq.MessageTracker(5)
+
+
+def test_a_tracker_in_a_forked_child_is_done(pair):
+    """No socket uses the child's copy of the buffer, and no thread would end a wait."""
+    a, b = pair(zmq.PAIR, zmq.PAIR)
+    a.copy_threshold = 0
+    tracker = a.send(b"data", copy=False, track=True)
+    around = zmq.MessageTracker(tracker)
+
+    def work():
+        for each in (tracker, around):
+            assert each.done
+            each.wait()
+
+    assert run_in_child(work) == 0
+    assert not around.done
+    assert b.recv() == b"data"

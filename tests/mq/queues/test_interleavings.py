@@ -101,7 +101,7 @@ class World:
         self._ypipe = load(YPIPE, changes.get(YPIPE, str), YQueue=yqueue.YQueue)
         change = changes.get(MAILBOX, str)
         # The clock stands still, and nothing forks.
-        self._mailbox = load(MAILBOX, change, Signaler=self.signal, real_seconds=float, register=id)
+        self._mailbox = load(MAILBOX, change, Signaler=self.signal, real_seconds=float)
 
     def signal(self, exclusive=False):
         return Signal(self.explorer, exclusive)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from _purgatory_cpython.atomicity import COMPILED
 from mq.errors import MailboxClosed
 from mq.queues.mailbox import Mailbox
+from tests.testing.forked_child import run_in_child
 
 HANG_TIMEOUT_S = 30.0  # seconds: only a hang takes so long
 
@@ -341,17 +342,19 @@ def test_close_among_senders_never_writes_to_a_foreign_descriptor():
 def test_a_forked_child_is_refused(mailbox):
     """In a forked child send and recv raise a clear error; the parent is not disturbed."""
     mailbox.send("parent's")
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            try:
-                mailbox.send("child's")
-            except MailboxClosed as exc:
-                code = 0 if "forked" in str(exc) else 2
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+    def work():
+        for call in (lambda: mailbox.send("child's"), mailbox.recv, lambda: mailbox.recv(0)):
+            with pytest.raises(MailboxClosed, match="forked"):
+                call()
+        with pytest.raises(MailboxClosed, match="forked"):
+            mailbox.head(0)
+        assert not mailbox.peek()
+        assert (mailbox.depth, mailbox.sent, mailbox.received) == (0, 0, 0)
+        assert mailbox.fileno() == -1
+        mailbox.close()
+
+    assert run_in_child(work) == 0
     assert mailbox.recv(0) == "parent's"
     assert mailbox.recv(0) is None
 

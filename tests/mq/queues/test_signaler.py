@@ -9,6 +9,7 @@ import pytest
 
 from mq.queues import signaler as module
 from mq.queues.signaler import Signaler
+from tests.testing.forked_child import run_in_child
 
 HANG_TIMEOUT_S = 20.0
 
@@ -85,6 +86,33 @@ def test_close_gives_the_descriptors_back(signaler):
     assert signaler.fileno() == -1
     with pytest.raises(OSError, match="descriptor"):
         os.fstat(fd)
+
+
+def assert_refuses_all(signaler):
+    """Each call raises EBADF; none touches a descriptor that has got the number since."""
+    fds = [os.open(os.devnull, os.O_RDONLY) for _ in range(2)]
+    waits = (lambda: signaler.wait(0), signaler.wait, signaler.wait_and_clear)
+    for call in (signaler.send, signaler.recv, *waits):
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            call()
+    for fd in fds:
+        os.close(fd)
+
+
+def test_a_closed_signaler_refuses_all(signaler):
+    """A call after close raises, and waits for nothing."""
+    signaler.send()
+    signaler.close()
+    assert_refuses_all(signaler)
+
+
+def test_a_forked_child_is_refused(signaler):
+    """The child neither sees nor consumes the parent's signal, and wakes no thread of it."""
+    signaler.send()
+    assert run_in_child(lambda: assert_refuses_all(signaler)) == 0
+    assert signaler.recv()
+    assert run_in_child(signaler.close) == 0
+    assert not signaler.recv()
 
 
 def test_a_signaler_that_is_dropped_gives_the_descriptors_back():

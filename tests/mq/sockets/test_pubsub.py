@@ -3,6 +3,7 @@
 import pytest
 
 import mq as zmq
+from tests.testing.sockets import drain, fill
 
 URL = "inproc://pubsub"
 
@@ -202,3 +203,131 @@ def test_what_is_reported_when_subscribers_go(socket, options, applied, count):
     assert [publisher.recv() for _ in range(count)] == [b"\0A"] * count
     with pytest.raises(zmq.Again):
         publisher.recv(zmq.NOBLOCK)
+
+
+def topics_counts(publisher, subscriber):
+    """How many topics each of two sockets says there are."""
+    return publisher.get(zmq.TOPICS_COUNT), subscriber.get(zmq.TOPICS_COUNT)
+
+
+@pytest.mark.parametrize("kind", [zmq.PUB, zmq.XPUB])
+def test_how_many_topics(bound, socket, kind):
+    """TOPICS_COUNT: those subscribed to, each once; of other types EINVAL."""
+    publisher, subscriber, other = bound(kind), socket(zmq.SUB), socket(zmq.SUB)
+    subscriber.connect(URL)
+    other.connect(URL)
+    assert topics_counts(publisher, subscriber) == (0, 0)
+    for topic in (b"a", b"b", b"a", b""):
+        subscriber.subscribe(topic)
+        other.subscribe(topic)
+    other.subscribe(b"c")
+    assert topics_counts(publisher, subscriber) == (4, 3)
+    subscriber.unsubscribe(b"a")
+    assert topics_counts(publisher, subscriber) == (4, 3)
+    subscriber.unsubscribe(b"a")
+    assert topics_counts(publisher, subscriber) == (4, 2)
+    other.close()
+    while publisher.get(zmq.TOPICS_COUNT) != 2:
+        pass  # until the reaper has told the publisher
+    with pytest.raises(zmq.ZMQError, match="Invalid"):
+        socket(zmq.PUSH).get(zmq.TOPICS_COUNT)
+
+
+def last_values(bound, socket, kind):
+    """An XPUB and two subscribers of which the second has subscribed last, and was served."""
+    publisher = bound(zmq.XPUB, **{kind: 1})
+    subscribers = [socket(zmq.SUB) for _ in range(2)]
+    for subscriber in subscribers:
+        subscriber.connect(URL)
+        subscriber.subscribe(b"A")
+        assert publisher.recv() == b"\1A"
+        publisher.subscribe(b"A")
+    return publisher, subscribers
+
+
+def test_last_value(bound, socket):
+    """XPUB_MANUAL_LAST_VALUE: a message after a subscription is for that subscriber alone."""
+    publisher, subscribers = last_values(bound, socket, "xpub_manual_last_value")
+    publisher.send_multipart([b"A", b"last value"])
+    publisher.send(b"A new")
+    assert drain(subscribers[0]) == [[b"A new"]]
+    assert drain(subscribers[1]) == [[b"A", b"last value"], [b"A new"]]
+    subscribers[0].subscribe(b"B")
+    assert publisher.recv() == b"\1B"
+    publisher.send(b"A again")
+    assert drain(subscribers[0]) == [[b"A again"]]
+    assert drain(subscribers[1]) == []
+
+
+def test_last_value_of_a_subscriber_that_has_gone(bound, socket):
+    """Its subscription is read when it is gone: it is not added, and all others get messages."""
+    publisher, (first, second) = last_values(bound, socket, "xpub_manual_last_value")
+    publisher.send(b"A for the second")
+    second.subscribe(b"B")
+    second.close()
+    while publisher.get(zmq.TOPICS_COUNT) != 1 or len(publisher._core._pipes) != 1:
+        publisher.get(zmq.EVENTS)  # until the reaper has told the publisher
+    assert publisher.recv() == b"\1B"
+    publisher.subscribe(b"B")
+    assert publisher.get(zmq.TOPICS_COUNT) == 1
+    publisher.send(b"A for all")
+    assert drain(first) == [[b"A for all"]]
+
+
+def test_manual_without_last_value(bound, socket):
+    """XPUB_MANUAL alone sends to all."""
+    publisher, subscribers = last_values(bound, socket, "xpub_manual")
+    publisher.send(b"A")
+    assert [drain(each) for each in subscribers] == [[[b"A"]], [[b"A"]]]
+
+
+@pytest.mark.parametrize(
+    ("options", "subscriptions", "ends"),
+    [
+        ([("xpub_verboser", 1), ("xpub_verbose", 1)], 2, 1),
+        ([("xpub_verboser", 1), ("xpub_verbose", 0)], 1, 1),
+        ([("xpub_verbose", 1), ("xpub_verboser", 0)], 1, 1),
+        ([("xpub_verbose", 1), ("xpub_verboser", 1)], 2, 2),
+    ],
+)
+def test_the_last_of_two_verbose_options_decides(bound, socket, options, subscriptions, ends):
+    """As in libzmq: XPUB_VERBOSE ends the report of all ends, XPUB_VERBOSER sets both."""
+    publisher = bound(zmq.XPUB)
+    for name, value in options:
+        setattr(publisher, name, value)
+    subscribers = [socket(zmq.SUB) for _ in range(2)]
+    for subscriber in subscribers:
+        subscriber.connect(URL)
+        subscriber.subscribe(b"A")
+    assert drain(publisher) == [[b"\1A"]] * subscriptions
+    for subscriber in subscribers:
+        subscriber.unsubscribe(b"A")
+    assert drain(publisher) == [[b"\0A"]] * ends
+
+
+@pytest.mark.parametrize("only_first", [0, 1])
+def test_subscriptions_in_a_message_of_several_parts(bound, socket, only_first):
+    """Parts at its beginning subscribe; behind any other part all are data."""
+    publisher = bound(zmq.XPUB, only_first_subscribe=only_first)
+    subscriber = socket(zmq.XSUB, only_first_subscribe=only_first)
+    subscriber.connect(URL)
+    subscriber.send_multipart([b"\1A", b"\1B", b"data", b"\1C", b"\0A"])
+    assert drain(publisher) == [[b"\1A"], [b"\1B"], [b"data", b"\1C", b"\0A"]]
+    assert topics_counts(publisher, subscriber) == (2, 2)
+
+
+def test_a_last_value_that_is_refused(bound, socket):
+    """With XPUB_NODROP: sent again when there is room, it is still for that subscriber alone."""
+    publisher, subscribers = last_values(bound, socket, "xpub_manual_last_value")
+    publisher.send(b"A for the second")
+    publisher.xpub_nodrop = 1
+    publisher.sndhwm = subscribers[1].rcvhwm = 1
+    fill(publisher, data=b"A")
+    subscribers[1].subscribe(b"B")
+    assert publisher.recv() == b"\1B"
+    with pytest.raises(zmq.Again):
+        publisher.send(b"A last value", zmq.NOBLOCK)
+    for subscriber in subscribers:
+        drain(subscriber)
+    publisher.send(b"A last value")
+    assert [drain(each) for each in subscribers] == [[], [[b"A last value"]]]

@@ -221,6 +221,31 @@ def test_the_id_that_a_router_gives_to_the_peer_it_connects_to(socket, bound_fir
     assert client.recv_multipart()[0][:1] == b"\0"
 
 
+@pytest.mark.parametrize("handover", [0, 1])
+def test_an_id_given_twice(socket, handover):
+    """libzmq aborts; here the second connect is refused, or the new peer takes the id over."""
+    client = socket(zmq.ROUTER, router_handover=handover)
+    servers = [socket(zmq.DEALER) for _ in range(2)]
+    for number, server in enumerate(servers):
+        server.bind(f"{URL}{number}")
+    client.connect_routing_id = b"unused"
+    client.connect_routing_id = b"srv"
+    client.connect(f"{URL}0")
+    client.connect_routing_id = b"srv"
+    if handover:
+        client.connect(f"{URL}1")
+    else:
+        with pytest.raises(zmq.ZMQError) as caught:
+            client.connect(f"{URL}1")
+        assert caught.value.errno == zmq.EADDRINUSE
+        client.connect_routing_id = b"other"
+        client.connect(f"{URL}1")
+    client.send_multipart([b"srv", b"hello"])
+    assert servers[handover].recv() == b"hello"
+    with pytest.raises(zmq.Again):
+        servers[1 - handover].recv(zmq.NOBLOCK)
+
+
 def test_ids_that_a_router_makes_up_are_not_those_of_another(ctx):
     """A message to an address of an earlier socket must reach no other peer."""
     ids = set()
