@@ -31,7 +31,12 @@ from purgatory.service.client.connection import LOST_AFTER_S, SocketOptions, cur
 from purgatory.service.client.functions import check_function
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.io_thread import ClientIOThread, CloseCommand, FlushCommand
-from purgatory.service.client.jobs.job_waits import result_of, still_pending
+from purgatory.service.client.jobs.job_waits import (
+    JobEndFuture,
+    ended_status,
+    result_of,
+    still_pending,
+)
 from purgatory.service.client.jobs.later_job_calls import check_filters, job_id_of
 from purgatory.service.client.later_calls import LaterCalls, described_by
 from purgatory.service.client.leases.lease_handle import LeaseHandle, LeaseTerms
@@ -267,7 +272,9 @@ class Client(LaterCalls):
 
         The wait lasts over lost connections and restarts of the server. Raises JobFailed for a dead
         job, JobCancelled and JobUnknown; TimeoutError if the job has not ended after `timeout`
-        seconds (None: no limit); Unavailable if the client is closed.
+        seconds (None: no limit); Unavailable if the client is closed. A shorter `timeout` than a
+        round trip, as 0, also returns the result of an ended job: the server answers once, within
+        the client's timeout, before the call raises.
         """
         self._refuse_in_callback()
         job_id = job_id_of(job)
@@ -278,8 +285,18 @@ class Client(LaterCalls):
             except TimeoutError as error:
                 if future.done():  # the answer is a TimeoutError
                     raise
-                raise still_pending(job_id, seconds) from error
+                return result_of(job_id, self._last_status(future, seconds or 0.0, error))
         return result_of(job_id, self.job(job_id) if status.left_out else status)
+
+    def _last_status(
+        self, future: JobEndFuture, seconds: float, error: TimeoutError
+    ) -> JobStatus | None:
+        """Return the status of an ended job of which the server said nothing within `seconds`."""
+        left = self.timeout - seconds
+        if future.goes_on or left <= 0:
+            raise still_pending(future.job_id, seconds) from error
+        status = self._wait(self.job_later(future.job_id), left)
+        return ended_status(future.job_id, status, seconds)
 
     def jobs(
         self,
