@@ -27,7 +27,11 @@ from purgatory.service.client.jobs.job_waits import (
     still_pending,
 )
 from purgatory.service.client.jobs.later_job_calls import check_filters, job_id_of
-from purgatory.service.client.later_calls import LaterCalls, described_by
+from purgatory.service.client.later_calls import (
+    LaterCalls,
+    check_operation_filters,
+    described_by,
+)
 from purgatory.service.client.leases.lease_handle import AsyncLeaseHandle, LeaseTerms
 from purgatory.service.client.outcomes import OnOutcome
 from purgatory.service.client.pages import async_items_of
@@ -195,14 +199,11 @@ class AsyncClient:
         return async_items_of(self.jobs_page, lambda page: page.jobs, left, filters)
 
     @_like(Client.list)
-    async def list(
-        self, *, limit: int | None = None, **filters: Any
-    ) -> AsyncIterator[OperationStatus]:
+    def list(self, *, limit: int | None = None, **filters: Any) -> AsyncIterator[OperationStatus]:
         """Like `Client.list`: `async for operation in client.list()`."""
         left = sys.maxsize if limit is None else checked_number(limit, "limit", 1)
-        found = async_items_of(self.list_page, lambda page: page.states, left, filters)
-        async for status in found:
-            yield status
+        check_operation_filters(**filters)
+        return async_items_of(self.list_page, lambda page: page.states, left, filters)
 
     def lease(
         self, name: str, *, keep: Duration = 30.0, timeout: Duration | None = None

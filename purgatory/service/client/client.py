@@ -21,6 +21,7 @@ from _purgatory_cpython import at_exit
 from purgatory.service.client.arguments import (
     Duration,
     JobName,
+    check_methods,
     check_name,
     checked_number,
     checked_seconds,
@@ -38,7 +39,11 @@ from purgatory.service.client.jobs.job_waits import (
     still_pending,
 )
 from purgatory.service.client.jobs.later_job_calls import check_filters, job_id_of
-from purgatory.service.client.later_calls import LaterCalls, described_by
+from purgatory.service.client.later_calls import (
+    LaterCalls,
+    check_operation_filters,
+    described_by,
+)
 from purgatory.service.client.leases.lease_handle import LeaseHandle, LeaseTerms
 from purgatory.service.client.outcomes import OnOutcome
 from purgatory.service.client.pages import items_of
@@ -118,6 +123,13 @@ def socket_options(
     return SocketOptions(configure, seconds_within(lost_after, "lost_after", *_LOST_AFTER_S))
 
 
+def check_helpers(tracer: OperationTracer | None, platform: Platform) -> None:
+    """Check these options of a `Client`. Raises TypeError."""
+    check_methods(tracer, "tracer", ("traceparent", "ended"))
+    if not isinstance(platform, Platform):
+        raise TypeError(f"platform is {platform!r}; expected a Platform")
+
+
 class Client(LaterCalls):
     """A connection to a server, made and kept up in the background.
 
@@ -162,6 +174,7 @@ class Client(LaterCalls):
     ) -> None:
         addresses = parse_addresses(address)
         check_name(name)
+        check_helpers(tracer, platform)
         if on_outcome is not None and check_function("on_outcome", on_outcome):
             raise TypeError(
                 f"on_outcome is {on_outcome!r}, which no loop awaits; use AsyncClient instead"
@@ -340,7 +353,7 @@ class Client(LaterCalls):
         may be missing.
         """
         left = sys.maxsize if limit is None else checked_number(limit, "limit", 1)
-        filters = {
+        filters: dict[str, Any] = {
             "kind": kind,
             "key": key,
             "client": client,
@@ -349,7 +362,8 @@ class Client(LaterCalls):
             "with_jobs": with_jobs,
             "cursor": cursor,
         }
-        yield from items_of(self.list_page, lambda page: page.states, left, filters)
+        check_operation_filters(**filters)
+        return items_of(self.list_page, lambda page: page.states, left, filters)
 
     def lease(
         self, name: str, *, keep: Duration = 30.0, timeout: Duration | None = None
