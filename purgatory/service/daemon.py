@@ -5,7 +5,7 @@ One thread makes, starts, reloads and closes the daemon.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from purgatory.service.auth.authenticator import authenticator_for
 from purgatory.service.config import Config, split_names
@@ -114,3 +114,6 @@ class ServiceDaemon:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError(f"{self!r} cannot be copied or pickled: it has connections and threads")

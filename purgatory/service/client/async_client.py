@@ -256,6 +256,9 @@ class AsyncClient:
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError(f"{self!r} cannot be copied or pickled: it has a connection and a thread")
+
 
 class LoopHandler:
     """Calls `call`, which may be a coroutine function, in the running event loop."""
@@ -315,6 +318,9 @@ class AsyncServiceFuture(asyncio.Future[Any]):
         self.op_id: str = source.op_id
         self._owner = owner
         _chain(source, self)
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError(f"{self!r} cannot be copied or pickled: it belongs to a client")
 
     async def extend(self, timeout: float | timedelta) -> bool:
         """Like `ServiceFuture.extend`, and awaits the answer."""

@@ -443,6 +443,9 @@ class Client(LaterCalls):
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError(f"{self!r} cannot be copied or pickled: it has a connection and a thread")
+
     def __repr__(self) -> str:
         return f"<Client {self.name!r} of {self.address}, {len(self._futures)} waiting>"
 

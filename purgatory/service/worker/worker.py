@@ -299,6 +299,9 @@ class Worker:
     def __exit__(self, *error: object) -> None:
         self.stop()
 
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError(f"{self!r} cannot be copied or pickled: it has locks and threads")
+
     def __repr__(self) -> str:
         return f"<Worker {self.name!r} of {self.address}, {self.running} running>"
 
