@@ -224,6 +224,10 @@ class Client(LaterCalls):
         `remember_ended`; 0: not after the end). Raises TypeError and ValueError for bad arguments,
         and Unavailable. While 50,000 calls are unsent, as when no server has answered for long, all
         methods block; ClientBusy after the client's timeout.
+
+        The server carries out a thread's calls in order. But calls of one kind share a message: if
+        the server refuses the message for a bad call, the client sends the others again, perhaps
+        after later calls. Where the order matters, wait for the answer before the next call.
         """
         submission = self._submission(keys, timeout, need, kind, op_id, unique_for, payload)
         with self._batcher.lock:

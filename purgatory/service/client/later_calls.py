@@ -76,6 +76,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
 
     Docstrings name the answer, which the future of a `..._later` call gets. All calls raise
     TypeError and ValueError for bad arguments, and Unavailable; the answer may be `Refused`.
+    For the order of calls see `Client.defer`.
     """
 
     def __init__(
