@@ -453,7 +453,7 @@ def _checked_key(key: str | bytes, what: str) -> bytes:
             return encoded
     except (KeyError, ValueError, struct.error):  # bad characters, or too large a number
         pass
-    raise ValueError(f"{what} is no CURVE key; {expected}")
+    raise ValueError(f"{what} is not a CURVE key; {expected}")
 
 
 def _decode(frame: bytes) -> Any:
