@@ -57,6 +57,7 @@ def test_it_lists_all_routes(shop):
     assert "404" in look["responses"]
 
 
+@pytest.mark.timeout(HANG * 11)  # thousands of requests
 def test_what_schemathesis_sends(start, tmp_path):
     """No answer of 500, and none that the document does not have."""
     with start(max_wait=0.01).program() as shop:
