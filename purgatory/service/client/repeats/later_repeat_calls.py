@@ -62,12 +62,12 @@ class LaterRepeatCalls(CallSender):
         `overlap`: "skip", no run begins while one is ready, running or retrying; or "allow".
         `missed`: the runs for times that passed while no server ran, or the repeat was paused:
         "one" for all, "none", or "all" in turn. `jitter`: each run is later by a random part of
-        this time. Raises ValueError for a bad `cron` or `tz`, TypeError for a `tz` without `cron`.
+        this time. Raises ValueError for a bad `cron` or `tz`, and for a `tz` without `cron`.
         """
         if (cron is None) == (every is None):
             raise TypeError(f"cron is {cron!r} and every is {every!r}; expected one of the two")
         if cron is None and tz != _UTC:
-            raise TypeError(f"tz is {tz!r}, without cron; expected a time zone only with cron")
+            raise ValueError(f"tz is {tz!r}, without cron; expected a time zone only with cron")
         expression = None if cron is None else CronExpression(cron, tz)
         repeat = Repeat(
             checked_filled(name, "name"),
