@@ -22,6 +22,8 @@ CONFIG_FILE: Final = PREFIX + "CONFIG"
 _TRUE: Final = ("1", "true", "yes", "on")
 _LOG_FORMATS: Final = ("text", "json")
 STORE_URLS: Final = ("postgresql://", "postgres://")
+# libzmq would take a larger port modulo 65,536.
+_MOST_PORT: Final = 65_535
 PARTITION: Final = re.compile(r"[a-z0-9_]{1,20}")
 #: The shortest `takeover_after`: a beat has to arrive within a quarter of it.
 LEAST_TAKEOVER_S: Final = 0.5
@@ -107,11 +109,17 @@ class Config:
             raise ConfigError(
                 f"max_memory is {self.max_memory}; expected 0, or at least {MIN_BYTES}"
             )
+        self._check_port()
         self._check_store()
         if self.log_format not in _LOG_FORMATS:
             raise ConfigError(f"log_format is {self.log_format!r}; expected text or json")
         if self.keys_dir == Path():
             object.__setattr__(self, "keys_dir", self.data_dir / "keys")
+
+    def _check_port(self) -> None:
+        port = self.bind.rpartition(":")[2]
+        if self.bind.startswith("tcp:") and port.isdecimal() and int(port) > _MOST_PORT:
+            raise ConfigError(f"bind is {self.bind!r}; expected a port of at most {_MOST_PORT}")
 
     def _check_store(self) -> None:
         if not self.store:

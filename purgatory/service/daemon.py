@@ -5,10 +5,10 @@ One thread makes, starts, reloads and closes the daemon.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from purgatory.service.auth.authenticator import authenticator_for
-from purgatory.service.config import split_names
+from purgatory.service.config import Config, split_names
 from purgatory.service.http.server import WebServer
 from purgatory.service.process_metrics import register_process_metrics
 from purgatory.service.server_assembly import ServerAssembly
@@ -16,7 +16,6 @@ from purgatory.service.server_assembly import ServerAssembly
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from purgatory.service.config import Config
     from purgatory.service.server.server import Server
 
 
@@ -32,6 +31,10 @@ class ServiceDaemon:
         config: Config,
         announce: Callable[[str, Mapping[str, object]], None] = lambda *_: None,
     ) -> None:
+        if not isinstance(config, Config):
+            raise TypeError(f"config is {config!r}; expected a Config")
+        if not callable(announce):
+            raise TypeError(f"announce is {announce!r}; expected a function")
         self._config = config
         self._announce = announce
         self._closing = False
@@ -111,3 +114,6 @@ class ServiceDaemon:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError(f"{self!r} cannot be copied or pickled: it has connections and threads")

@@ -12,6 +12,9 @@ from purgatory import OperationCancelled, OperationExpired
 from purgatory.service import OperationFailed, ServiceFuture
 from tests.testing.purgatory_harness import HANG, free_port
 
+# Seconds until a start counts as a hang: the server imports pandas, on a busy machine for long.
+START = 3 * HANG
+
 
 class ServerProcess:
     """`purgatory serve` over a directory; `start` returns when it serves."""
@@ -40,7 +43,7 @@ class ServerProcess:
         self.process = subprocess.Popen(
             self._command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self._env
         )
-        watchdog = threading.Timer(HANG, self.process.send_signal, [signal.SIGABRT])
+        watchdog = threading.Timer(START, self.process.send_signal, [signal.SIGABRT])
         watchdog.start()
         line = self.process.stdout.readline()
         watchdog.cancel()

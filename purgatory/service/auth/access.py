@@ -19,7 +19,7 @@ class Access:
     """What a key may do: `label` is its name in the allow list.
 
     `names`: the client names it may use; empty: any. `rights`: of `RIGHTS`. Raises KeysError for a
-    bad name or right.
+    bad name or right, TypeError for a text in place of a collection.
     """
 
     __slots__ = (
@@ -35,6 +35,8 @@ class Access:
     def __init__(
         self, label: str, names: Iterable[str] = (), rights: Iterable[str] = RIGHTS
     ) -> None:
+        if isinstance(names, str) or isinstance(rights, str):
+            raise TypeError(f"names is {names!r}, rights is {rights!r}; expected collections")
         self.label: str = label
         self.names: tuple[str, ...] = tuple(dict.fromkeys(names))
         given = set(rights)

@@ -13,11 +13,14 @@ share a directory.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import re
 import stat
 import struct
-from collections.abc import Callable, Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -80,6 +83,12 @@ class KeyStore:
         """
         check_name(name)
         check_public(public)
+        if access is not None and access.label != name:
+            raise KeysError(f"access is of {access.label!r}; expected {name!r}, the client's name")
+        with changing(self.directory):
+            return self._allow(name, public, access)
+
+    def _allow(self, name: str, public: bytes, access: Access | None) -> bool:
         allowed = dict(self.allowed())
         before = allowed.pop(public, None)
         if before is not None and before.label != name:
@@ -94,11 +103,14 @@ class KeyStore:
 
     def revoke(self, name: str) -> bool:
         """Remove a client from the allow list; False if not on it."""
-        allowed = self.allowed()
-        kept = {key: one for key, one in allowed.items() if one.label != name}
-        if len(kept) == len(allowed):
+        if not self.directory.exists():
             return False
-        self._write_allowed(kept)
+        with changing(self.directory):
+            allowed = self.allowed()
+            kept = {key: one for key, one in allowed.items() if one.label != name}
+            if len(kept) == len(allowed):
+                return False
+            self._write_allowed(kept)
         return True
 
     def allowed(self) -> Mapping[bytes, Access]:
@@ -132,6 +144,28 @@ def make_directory_of_keys(directory: Path) -> None:
         directory.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise KeysError(f"{directory}: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def changing(directory: Path) -> Iterator[None]:
+    """Make a directory of keys, and let one thread at a time change its lists. Raises KeysError.
+
+    Without the lock two processes that change a list together would lose a line.
+    """
+    make_directory_of_keys(directory)
+    try:
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except BaseException:
+            os.close(descriptor)
+            raise
+    except OSError as error:
+        raise KeysError(f"{directory}: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def read_pair(path: Path) -> KeyPair:
@@ -191,7 +225,7 @@ def _certificate(name: str, public: bytes, secret: bytes | None = None) -> str:
 
 def _create(path: Path, text: str) -> None:
     """Write a new private file, atomically. Raises FileExistsError, KeysError."""
-    hidden = path.with_name(f".{path.name}-{os.getpid()}")
+    hidden = path.with_name(f".{path.name}-{os.getpid()}-{threading.get_ident()}")
     try:
         try:
             descriptor = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -211,7 +245,7 @@ def _create(path: Path, text: str) -> None:
 
 def write_private(path: Path, text: str) -> None:
     """Write or replace a file readable only by its owner, atomically. Raises KeysError."""
-    fresh = path.with_name(f".{path.name}-{os.getpid()}-new")
+    fresh = path.with_name(f".{path.name}-{os.getpid()}-{threading.get_ident()}-new")
     fresh.unlink(missing_ok=True)
     _create(fresh, text)
     fresh.replace(path)
@@ -237,9 +271,11 @@ def read_entries(path: Path, check_key: Callable[[str], None]) -> list[tuple[str
 
 
 def write_entries(path: Path, head: str, entries: Iterable[tuple[str, Access]]) -> None:
-    """Write a file for `read_entries`, in a private directory. Raises KeysError."""
-    lines = [" ".join([key, access.label, *access.options()]) + "\n" for key, access in entries]
-    make_directory_of_keys(path.parent)
+    """Write a file for `read_entries`, within `changing`. Raises KeysError."""
+    lines = []
+    for key, access in entries:
+        check_name(access.label)  # the reader refuses a file with another name
+        lines.append(" ".join([key, access.label, *access.options()]) + "\n")
     write_private(path, head + "".join(lines))
 
 

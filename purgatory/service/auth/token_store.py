@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from purgatory.service.auth.access import Access
-from purgatory.service.auth.key_store import check_name, read_entries, write_entries
+from purgatory.service.auth.key_store import changing, check_name, read_entries, write_entries
 from purgatory.service.errors import KeysError
 
 #: Begins each token, so that a leaked one is recognised.
@@ -48,7 +48,8 @@ class TokenStore:
         """Make a token for the client `access.label`; return its text, which is not stored."""
         check_name(access.label)
         token = PREFIX + secrets.token_urlsafe(32)
-        self._write([*self.all(), Token(_hashed(token), access)])
+        with changing(self._path.parent):
+            self._write([*self.all(), Token(_hashed(token), access)])
         return token
 
     def find(self, token: str) -> Access | None:
@@ -64,10 +65,13 @@ class TokenStore:
 
     def revoke(self, name: str) -> int:
         """Remove a client's tokens, or the token with an id; return how many."""
-        before = self.all()
-        kept = [token for token in before if name not in (token.id, token.access.label)]
-        if len(kept) < len(before):
-            self._write(kept)
+        if not self._path.exists():
+            return 0
+        with changing(self._path.parent):
+            before = self.all()
+            kept = [token for token in before if name not in (token.id, token.access.label)]
+            if len(kept) < len(before):
+                self._write(kept)
         return len(before) - len(kept)
 
     def _refresh(self) -> None:

@@ -70,6 +70,20 @@ def checked_filled(text: str, what: str) -> str:
     return text
 
 
+def checked_choice(text: str, what: str, choices: tuple[str, ...]) -> str:
+    """Return one of the choices."""
+    if checked_text(text, what) not in choices:
+        raise ValueError(f"{what} is {text!r}; expected one of {', '.join(choices)}")
+    return text
+
+
+def check_methods(value: object, what: str, names: tuple[str, ...]) -> None:
+    """Check that an object, or None, has methods."""
+    missing = [name for name in names if not callable(getattr(value, name, None))]
+    if value is not None and (missing or isinstance(value, type)):
+        raise TypeError(f"{what} is {value!r}; expected an object with {', '.join(names)}")
+
+
 def checked_number(number: object, what: str, least: int = 0) -> int:
     """Return a number of up to 64 bits as a plain int."""
     return check_count(what, number, least, MAX_NUMBER)

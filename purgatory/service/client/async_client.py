@@ -20,9 +20,18 @@ from purgatory.service.client.client import CLOSE_TIMEOUT_S, Client
 from purgatory.service.client.functions import check_function, refuse_unfinished
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.jobs.job_handle import AsyncJobHandle
-from purgatory.service.client.jobs.job_waits import result_of, still_pending
+from purgatory.service.client.jobs.job_waits import (
+    JobEndFuture,
+    ended_status,
+    result_of,
+    still_pending,
+)
 from purgatory.service.client.jobs.later_job_calls import check_filters, job_id_of
-from purgatory.service.client.later_calls import LaterCalls, described_by
+from purgatory.service.client.later_calls import (
+    LaterCalls,
+    check_operation_filters,
+    described_by,
+)
 from purgatory.service.client.leases.lease_handle import AsyncLeaseHandle, LeaseTerms
 from purgatory.service.client.outcomes import OnOutcome
 from purgatory.service.client.pages import async_items_of
@@ -170,8 +179,17 @@ class AsyncClient:
             except TimeoutError as error:
                 if future.done():  # the answer is a TimeoutError
                     raise
-                raise still_pending(job_id, seconds) from error
+                return result_of(job_id, await self._last_status(future, seconds or 0.0, error))
         return result_of(job_id, await self.job(job_id) if status.left_out else status)
+
+    async def _last_status(
+        self, future: JobEndFuture, seconds: float, error: TimeoutError
+    ) -> JobStatus | None:
+        left = self._client.timeout - seconds
+        if future.goes_on or left <= 0:
+            raise still_pending(future.job_id, seconds) from error
+        status = await self.result_of(self.calls.job_later(future.job_id), left)
+        return ended_status(future.job_id, status, seconds)
 
     @_like(Client.jobs)
     def jobs(self, *, limit: int | None = None, **filters: Any) -> AsyncIterator[JobStatus]:
@@ -181,14 +199,11 @@ class AsyncClient:
         return async_items_of(self.jobs_page, lambda page: page.jobs, left, filters)
 
     @_like(Client.list)
-    async def list(
-        self, *, limit: int | None = None, **filters: Any
-    ) -> AsyncIterator[OperationStatus]:
+    def list(self, *, limit: int | None = None, **filters: Any) -> AsyncIterator[OperationStatus]:
         """Like `Client.list`: `async for operation in client.list()`."""
         left = sys.maxsize if limit is None else checked_number(limit, "limit", 1)
-        found = async_items_of(self.list_page, lambda page: page.states, left, filters)
-        async for status in found:
-            yield status
+        check_operation_filters(**filters)
+        return async_items_of(self.list_page, lambda page: page.states, left, filters)
 
     def lease(
         self, name: str, *, keep: Duration = 30.0, timeout: Duration | None = None
@@ -240,6 +255,9 @@ class AsyncClient:
 
     async def __aexit__(self, *error: object) -> None:
         await self.close()
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError(f"{self!r} cannot be copied or pickled: it has a connection and a thread")
 
 
 class LoopHandler:
@@ -300,6 +318,9 @@ class AsyncServiceFuture(asyncio.Future[Any]):
         self.op_id: str = source.op_id
         self._owner = owner
         _chain(source, self)
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError(f"{self!r} cannot be copied or pickled: it belongs to a client")
 
     async def extend(self, timeout: float | timedelta) -> bool:
         """Like `ServiceFuture.extend`, and awaits the answer."""

@@ -21,6 +21,7 @@ from _purgatory_cpython import at_exit
 from purgatory.service.client.arguments import (
     Duration,
     JobName,
+    check_methods,
     check_name,
     checked_number,
     checked_seconds,
@@ -31,9 +32,18 @@ from purgatory.service.client.connection import LOST_AFTER_S, SocketOptions, cur
 from purgatory.service.client.functions import check_function
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.io_thread import ClientIOThread, CloseCommand, FlushCommand
-from purgatory.service.client.jobs.job_waits import result_of, still_pending
+from purgatory.service.client.jobs.job_waits import (
+    JobEndFuture,
+    ended_status,
+    result_of,
+    still_pending,
+)
 from purgatory.service.client.jobs.later_job_calls import check_filters, job_id_of
-from purgatory.service.client.later_calls import LaterCalls, described_by
+from purgatory.service.client.later_calls import (
+    LaterCalls,
+    check_operation_filters,
+    described_by,
+)
 from purgatory.service.client.leases.lease_handle import LeaseHandle, LeaseTerms
 from purgatory.service.client.outcomes import OnOutcome
 from purgatory.service.client.pages import items_of
@@ -113,6 +123,13 @@ def socket_options(
     return SocketOptions(configure, seconds_within(lost_after, "lost_after", *_LOST_AFTER_S))
 
 
+def check_helpers(tracer: OperationTracer | None, platform: Platform) -> None:
+    """Check these options of a `Client`. Raises TypeError."""
+    check_methods(tracer, "tracer", ("traceparent", "ended"))
+    if not isinstance(platform, Platform):
+        raise TypeError(f"platform is {platform!r}; expected a Platform")
+
+
 class Client(LaterCalls):
     """A connection to a server, made and kept up in the background.
 
@@ -157,6 +174,7 @@ class Client(LaterCalls):
     ) -> None:
         addresses = parse_addresses(address)
         check_name(name)
+        check_helpers(tracer, platform)
         if on_outcome is not None and check_function("on_outcome", on_outcome):
             raise TypeError(
                 f"on_outcome is {on_outcome!r}, which no loop awaits; use AsyncClient instead"
@@ -206,6 +224,10 @@ class Client(LaterCalls):
         `remember_ended`; 0: not after the end). Raises TypeError and ValueError for bad arguments,
         and Unavailable. While 50,000 calls are unsent, as when no server has answered for long, all
         methods block; ClientBusy after the client's timeout.
+
+        The server carries out a thread's calls in order. But calls of one kind share a message: if
+        the server refuses the message for a bad call, the client sends the others again, perhaps
+        after later calls. Where the order matters, wait for the answer before the next call.
         """
         submission = self._submission(keys, timeout, need, kind, op_id, unique_for, payload)
         with self._batcher.lock:
@@ -267,7 +289,9 @@ class Client(LaterCalls):
 
         The wait lasts over lost connections and restarts of the server. Raises JobFailed for a dead
         job, JobCancelled and JobUnknown; TimeoutError if the job has not ended after `timeout`
-        seconds (None: no limit); Unavailable if the client is closed.
+        seconds (None: no limit); Unavailable if the client is closed. A shorter `timeout` than a
+        round trip, as 0, also returns the result of an ended job: the server answers once, within
+        the client's timeout, before the call raises.
         """
         self._refuse_in_callback()
         job_id = job_id_of(job)
@@ -278,8 +302,18 @@ class Client(LaterCalls):
             except TimeoutError as error:
                 if future.done():  # the answer is a TimeoutError
                     raise
-                raise still_pending(job_id, seconds) from error
+                return result_of(job_id, self._last_status(future, seconds or 0.0, error))
         return result_of(job_id, self.job(job_id) if status.left_out else status)
+
+    def _last_status(
+        self, future: JobEndFuture, seconds: float, error: TimeoutError
+    ) -> JobStatus | None:
+        """Return the status of an ended job of which the server said nothing within `seconds`."""
+        left = self.timeout - seconds
+        if future.goes_on or left <= 0:
+            raise still_pending(future.job_id, seconds) from error
+        status = self._wait(self.job_later(future.job_id), left)
+        return ended_status(future.job_id, status, seconds)
 
     def jobs(
         self,
@@ -323,7 +357,7 @@ class Client(LaterCalls):
         may be missing.
         """
         left = sys.maxsize if limit is None else checked_number(limit, "limit", 1)
-        filters = {
+        filters: dict[str, Any] = {
             "kind": kind,
             "key": key,
             "client": client,
@@ -332,7 +366,8 @@ class Client(LaterCalls):
             "with_jobs": with_jobs,
             "cursor": cursor,
         }
-        yield from items_of(self.list_page, lambda page: page.states, left, filters)
+        check_operation_filters(**filters)
+        return items_of(self.list_page, lambda page: page.states, left, filters)
 
     def lease(
         self, name: str, *, keep: Duration = 30.0, timeout: Duration | None = None
@@ -411,6 +446,9 @@ class Client(LaterCalls):
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError(f"{self!r} cannot be copied or pickled: it has a connection and a thread")
 
     def __repr__(self) -> str:
         return f"<Client {self.name!r} of {self.address}, {len(self._futures)} waiting>"

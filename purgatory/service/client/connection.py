@@ -12,11 +12,13 @@ a scout then looks for another.
 import contextlib
 import logging
 import math
+import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 import zmq
+from zmq.utils import z85
 from zmq.utils.monitor import recv_monitor_message
 
 from purgatory.service import encoding
@@ -48,6 +50,9 @@ _MONITORED_EVENTS: Final = (
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
     | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 )
+
+# Of a CURVE key, before its text encoding Z85.
+_KEY_BYTES: Final = 32
 
 # Keepalive probes that the kernel sends to a silent host.
 _QUESTIONS: Final = 4
@@ -420,18 +425,35 @@ class ServerConnection:
 def curve_keys(
     server_key: str | bytes, public_key: str | bytes | None, secret_key: str | bytes | None
 ) -> ConfigureSocket:
-    """Return a function that sets a socket's keys. Raises ValueError if a key is missing."""
+    """Return a function that sets a socket's keys.
+
+    Raises ValueError for a missing or bad key, TypeError for another type.
+    """
     if public_key is None or secret_key is None:
         raise ValueError("server_key needs public_key and secret_key, too")
-    keys = [
-        key.encode("ascii") if isinstance(key, str) else key
-        for key in (server_key, public_key, secret_key)
-    ]
+    given = {"server_key": server_key, "public_key": public_key, "secret_key": secret_key}
+    keys = [_checked_key(key, name) for name, key in given.items()]
 
     def configure(socket: "zmq.Socket[bytes]") -> None:
         socket.curve_serverkey, socket.curve_publickey, socket.curve_secretkey = keys
 
     return configure
+
+
+def _checked_key(key: str | bytes, what: str) -> bytes:
+    """Return a CURVE key as bytes; errors do not show the key, which may be secret."""
+    expected = "expected 40 characters of Z85, or 32 bytes"
+    if not isinstance(key, str | bytes):
+        raise TypeError(f"{what} is of {type(key)}; {expected}")
+    if isinstance(key, bytes) and len(key) == _KEY_BYTES:
+        return key
+    try:
+        encoded = key.encode("ascii") if isinstance(key, str) else key
+        if len(z85.decode(encoded)) == _KEY_BYTES:
+            return encoded
+    except (KeyError, ValueError, struct.error):  # bad characters, or too large a number
+        pass
+    raise ValueError(f"{what} is not a CURVE key; {expected}")
 
 
 def _decode(frame: bytes) -> Any:

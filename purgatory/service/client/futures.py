@@ -74,6 +74,9 @@ class ReplyFuture(FastResultFuture[_T]):
         self._check_not_forked()
         return super().exception(timeout)
 
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError(f"{self!r} cannot be copied or pickled: it belongs to a client")
+
     def _check_not_forked(self) -> None:
         if self._forks != FORK_COUNTER.value and self._state in UNRESOLVED:
             raise Unavailable("the client was made before fork; make one in this process")

@@ -14,6 +14,7 @@ from purgatory.core.keys import check_need, distinct_keys
 from purgatory.service.client.arguments import (
     Duration,
     OperationName,
+    checked_choice,
     checked_number,
     checked_numbers,
     checked_text,
@@ -37,6 +38,7 @@ from purgatory.service.platform import Platform
 from purgatory.service.protocol import (
     MADE_UP,
     OPERATION_ORDERS,
+    OPERATION_STATES,
     Acknowledge,
     Cancel,
     Complete,
@@ -74,6 +76,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
 
     Docstrings name the answer, which the future of a `..._later` call gets. All calls raise
     TypeError and ValueError for bad arguments, and Unavailable; the answer may be `Refused`.
+    For the order of calls see `Client.defer`.
     """
 
     def __init__(
@@ -249,12 +252,19 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
 
         `cursor`: the `after` of the page before; 0: the first page. `after` is None on the last.
         """
-        page = checked_number(cursor, "cursor"), checked_number(limit, "limit", 1)
-        wanted = {"kind": kind, "key": key, "client": client, "state": state}
-        texts = [filter_text(text, name) for name, text in wanted.items()]
-        if checked_text(order, "order") not in OPERATION_ORDERS:
-            raise ValueError(f"order is {order!r}; expected one of {', '.join(OPERATION_ORDERS)}")
-        return self._call(ReadOperations, (*page, *texts, order, bool(with_jobs)))
+        wanted = check_operation_filters(
+            kind=kind,
+            key=key,
+            client=client,
+            state=state,
+            order=order,
+            with_jobs=with_jobs,
+            cursor=cursor,
+        )
+        return self._call(
+            ReadOperations,
+            (wanted.pop("cursor"), checked_number(limit, "limit", 1), *wanted.values()),
+        )
 
     def stats_later(self) -> ReplyFuture[dict[str, int | float]]:
         """Read the server's stats by name; see `ServerStats`."""
@@ -296,6 +306,27 @@ class JobCalls:
     def finish(self, end: LeaseEnd, reply: ReplyFuture[bool] | None = None) -> ReplyFuture[bool]:
         """End a lease; False: it had ended. `reply` as for `keep`."""
         return self._call(Finish, end, reply)
+
+
+def check_operation_filters(
+    *,
+    kind: str | None = None,
+    key: str | None = None,
+    client: str | None = None,
+    state: str | None = None,
+    order: str = "oldest",
+    with_jobs: bool = True,
+    cursor: int = 0,
+) -> dict[str, Any]:
+    """Return the arguments of `list`, but for `limit`. Raises TypeError and ValueError."""
+    given = {"kind": kind, "key": key, "client": client, "state": state}
+    wanted: dict[str, Any] = {name: filter_text(text, name) for name, text in given.items()}
+    if state is not None:
+        checked_choice(state, "state", OPERATION_STATES)
+    wanted["order"] = checked_choice(order, "order", OPERATION_ORDERS)
+    if not isinstance(with_jobs, bool):
+        raise TypeError(f"with_jobs is {with_jobs!r}; expected a bool")
+    return wanted | {"with_jobs": with_jobs, "cursor": checked_number(cursor, "cursor")}
 
 
 def _watch_keys(keys: tuple[str, ...]) -> tuple[str, ...]:

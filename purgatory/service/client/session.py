@@ -70,7 +70,6 @@ PIPELINE_DEPTH: Final = 2
 MAX_UNANSWERED: Final = 12
 #: Errors that end the connection; its calls are sent again on the next.
 _TRANSIENT_CODES: Final = (HelloRequired.code, ServerClosing.code, TooManyClients.code)
-# Requests whose answer has room for fewer items than were asked for.
 # Refusals for which a single call of a batch may be the reason: the others are good.
 _OF_ONE_CALL: Final = (
     Malformed,
@@ -377,7 +376,8 @@ class Session:
         """Fail a call; send the halves of a batch again, if one of its calls may be the reason.
 
         The server refuses a message as a whole, and has done nothing of it. Or the answer was too
-        large for a message.
+        large for a message. Later messages are under way: the halves come after them, see
+        `Client.defer`.
         """
         if len(batch.calls) > 1 and isinstance(error, _OF_ONE_CALL):
             self.finished_calls -= len(batch.calls)

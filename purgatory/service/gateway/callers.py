@@ -18,12 +18,13 @@ from purgatory.service.auth.token_store import TokenStore
 from purgatory.service.client.async_client import AsyncClient
 from purgatory.service.client.client import Client
 from purgatory.service.client.outcomes import OnOutcome
-from purgatory.service.errors import NotAllowed
+from purgatory.service.errors import KeysError, NotAllowed
 from purgatory.service.gateway.count_feed import CountFeed
 from purgatory.service.gateway.job_taker import JobTakers
 from purgatory.service.gateway.outcome_feed import OutcomeFeed
 from purgatory.service.gateway.problems import ApiError
 from purgatory.service.http.listening import KNOWN
+from purgatory.service.server.network.rare_log import RareLog
 
 
 class Caller(NamedTuple):
@@ -81,6 +82,7 @@ class Callers:
         self._connector = connector
         self._max_wait = max_wait
         self._callers: dict[str, Caller] = {}  # the first of each name
+        self._unreadable = RareLog("no token is accepted: %s")
         self._closing: set[asyncio.Task[None]] = set()
 
     def of(self, request: Request, right: str | None) -> Caller:
@@ -113,11 +115,19 @@ class Callers:
     def access_of(self, request: Request) -> Access:
         """Return the rights of a request's token. Raises ApiError without a good token."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        access = self._tokens.find(token.strip()) if scheme.lower() == "bearer" else None
+        access = self._find(token.strip()) if scheme.lower() == "bearer" else None
         if access is None:
             raise ApiError(401, "token", "expected a token: Authorization: Bearer TOKEN")
         setattr(request.state, KNOWN, True)  # other connections are closed first
         return access
+
+    def _find(self, token: str) -> Access | None:
+        try:
+            return self._tokens.find(token)
+        except KeysError as error:  # its text has a path and a line of the file: not for peers
+            self._unreadable.add(str(error))
+            text = "the gateway cannot read its tokens: its log says why"
+            raise ApiError(503, "unavailable", text) from error
 
     def _retire(self, caller: Caller) -> None:
         caller.end_waits()

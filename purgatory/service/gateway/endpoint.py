@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
@@ -28,11 +28,19 @@ PLACES: Final = {
 }
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
+# Methods without a body; some programs send one.
+_BODILESS: Final = ("GET", "HEAD")
+# How msgspec begins the error of an unknown field.
+_UNKNOWN_FIELD: Final = "Object contains unknown field"
 _EVENT_HEADERS: Final = {
     "Cache-Control": "no-cache",
     "Connection": "keep-alive",
     "X-Accel-Buffering": "no",
 }
+
+
+class NoFields(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of an endpoint that takes none; some programs send an empty object."""
 
 
 class Endpoint:
@@ -69,18 +77,24 @@ class Endpoint:
         #: The type of the body in the document.
         self.described: Any = getattr(self.body, "described_as", self.body)
         self.reply: Any = signature.return_annotation
+        #: The names of the query's parameters.
+        self.queries: list[str] = [
+            key for name, (place, key) in PLACES.items() if place == "query" and name in self.takes
+        ]
         self.streams: bool = inspect.isasyncgenfunction(handler)
 
     async def answer(self, request: HttpRequest, caller: Caller) -> Response:
         """Answer a request. Raises ApiError, and the handler's errors."""
+        _check_names(request, self.queries)
         given: dict[str, Any] = {"caller": caller, "request": request}
         if "name" in self.takes:
             given["name"] = _text(request.scope["raw_path"], self.prefix, self.suffix)
         for name in self.takes.keys() & PLACES:
             given[name] = self._parameter(request, name)
         if self.body is not None:
-            body = await _body(request)
-            given["data"] = decoded(body, self.body, "data")
+            given["data"] = decoded(await _body(request), self.body, "data")
+        elif request.method not in _BODILESS and (body := await _body(request)):
+            decoded(body, NoFields, "data")
         if self.streams and request.method == "HEAD":
             return Response(headers=_EVENT_HEADERS, media_type=EVENTS)
         reply = self.handler(**{name: given[name] for name in self.takes})
@@ -95,7 +109,9 @@ class Endpoint:
         wanted = self.takes[name]
         if value is None:
             return wanted.default
-        return _checked(lambda: msgspec.convert(value, wanted.annotation, strict=False), name)
+        # Only for a number: else the text "null" would mean no filter.
+        strict = not isinstance(wanted.default, int)
+        return _checked(lambda: msgspec.convert(value, wanted.annotation, strict=strict), name)
 
 
 def endpoint(
@@ -105,20 +121,33 @@ def endpoint(
     return lambda handler: Endpoint(method, path, request, summary, handler, status)
 
 
-def decoded(body: bytes | msgspec.Raw, kind: Any, name: str) -> Any:
+def decoded(body: bytes | msgspec.Raw, kind: type[msgspec.Struct], name: str) -> Any:
     """Decode JSON of a type. Raises ApiError, which says where the bad value is."""
-    return _checked(lambda: msgspec.json.decode(body, type=kind, strict=False), name)
+    return _checked(lambda: msgspec.json.decode(body, type=kind), name, kind.__struct_fields__)
 
 
-def _checked(decode: Callable[[], Any], name: str) -> Any:
+def _checked(decode: Callable[[], Any], name: str, fields: Sequence[str] = ()) -> Any:
+    """Decode a value. `fields`: of an object, for the error of an unknown field."""
     try:
         return decode()
     except msgspec.ValidationError as error:
         reason, _, place = str(error).partition(" - at `$")
+        if reason.startswith(_UNKNOWN_FIELD) and not place:
+            reason = f"{reason}; expected {', '.join(fields) or 'no field'}"
         message = f"{place.strip('.`') or name}: {reason}"
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         message = str(error)
     raise ApiError(400, "malformed", message)
+
+
+def _check_names(request: HttpRequest, expected: Sequence[str]) -> None:
+    """Refuse unknown and repeated parameters of a query: a misspelt filter would list all."""
+    for name in request.query_params:
+        if name not in expected:
+            text = f"query has {name!r}; expected {', '.join(expected) or 'no parameter'}"
+            raise ApiError(400, "malformed", text)
+        if len(request.query_params.getlist(name)) > 1:
+            raise ApiError(400, "malformed", f"query has {name!r} more than once; expected one")
 
 
 async def _body(request: HttpRequest) -> bytes:

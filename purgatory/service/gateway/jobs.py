@@ -195,6 +195,8 @@ async def list_limits(caller: Caller) -> LimitList:
 @endpoint("PATCH", "/v1/limits", SetLimit, "Limit, pause or resume a kind")
 async def limit(caller: Caller, data: LimitRequest) -> LimitList:
     """Change the limits of a kind; with the answer they are on disk."""
+    if data == LimitRequest(data.kind):
+        raise ValueError("no change is given; expected paused, running or per_second")
     client = caller.client
     if data.running is not None or data.per_second is not None:
         await client.limit(data.kind, data.running, data.per_second)

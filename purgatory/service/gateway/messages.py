@@ -324,7 +324,10 @@ class LimitList(Struct):
 
 
 class LimitRequest(Struct, forbid_unknown_fields=True):
-    """A change of a kind's limits: null leaves a limit as before; 0 removes it."""
+    """A change of a kind's limits: null leaves a limit as before; 0 removes it.
+
+    At least one of `paused`, `running` and `per_second` is required.
+    """
 
     kind: Name
     paused: bool | None = None

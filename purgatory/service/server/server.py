@@ -337,6 +337,9 @@ class Server:
         self.start()
         return self
 
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError(f"{self!r} cannot be copied or pickled: it has connections and threads")
+
     def __exit__(self, *error: object) -> None:
         self.close()
 

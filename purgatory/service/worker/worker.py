@@ -13,8 +13,18 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from _purgatory_cpython import at_exit
 from _purgatory_cpython.threads import InterruptibleThread
-from purgatory.service.client.arguments import check_name, checked_seconds, checked_text
-from purgatory.service.client.client import DEFAULT_ADDRESS, Client, socket_options
+from purgatory.service.client.arguments import (
+    check_methods,
+    check_name,
+    checked_seconds,
+    checked_text,
+)
+from purgatory.service.client.client import (
+    DEFAULT_ADDRESS,
+    Client,
+    check_helpers,
+    socket_options,
+)
 from purgatory.service.client.route.addresses import parse_addresses
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.worker.demand import WorkerSettings
@@ -289,6 +299,9 @@ class Worker:
     def __exit__(self, *error: object) -> None:
         self.stop()
 
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError(f"{self!r} cannot be copied or pickled: it has locks and threads")
+
     def __repr__(self) -> str:
         return f"<Worker {self.name!r} of {self.address}, {self.running} running>"
 
@@ -300,6 +313,7 @@ def _check_client_options(
     **others: Any,
 ) -> None:
     """Raise the errors of `Client` now, and not in the worker's thread."""
-    del tracer, platform
+    check_helpers(tracer, platform)
+    check_methods(tracer, "tracer", ("attempted",))
     checked_seconds(timeout, "timeout")
     socket_options(**others)

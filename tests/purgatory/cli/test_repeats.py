@@ -118,6 +118,7 @@ def test_next_without_a_server(run, monkeypatch):
         (("next", "--cron", CRON, "--tz", "Mars"), "tz is 'Mars'"),
         (("set", "r", "--cron", "0 0 30 2 *"), "cron is '0 0 30 2 *'"),
         (("set", "r", "--every", "0"), "every is 0"),
+        (("set", "r", "--every", "5", "--tz", "Mars"), "purgatory: tz is 'Mars', without cron"),
         (("set", "r"), "--cron --every is required"),
         (("set", "r", "--cron", CRON, "--every", "5"), "not allowed with"),
     ],

@@ -172,6 +172,7 @@ def test_a_database_that_servers_share():
         ({"store": STORE, "bind": "tcp://0.0.0.0:7411"}, "expected advertise as well"),
         ({"store": STORE, "bind": "tcp://*:7411"}, "expected advertise as well"),
         ({"store": STORE, "bind": "tcp://[::]:7411"}, "expected advertise as well"),
+        ({"bind": "tcp://127.0.0.1:65536"}, "expected a port of at most 65535"),
         ({"partition": "orders"}, "partition is set; expected a store as well"),
         ({"require_replicated": True}, "require_replicated is set; expected a store as well"),
     ],

@@ -26,6 +26,14 @@ def service(tmp_path):
         yield service
 
 
+def test_bad_arguments():
+    """They raise before anything is opened."""
+    with pytest.raises(TypeError, match="config is 5; expected a Config"):
+        ServiceDaemon(5)
+    with pytest.raises(TypeError, match="announce is 5; expected a function"):
+        ServiceDaemon(Config(memory=True), 5)
+
+
 def read(url):
     """Return the page at a URL."""
     with urllib.request.urlopen(url, timeout=HANG) as answer:

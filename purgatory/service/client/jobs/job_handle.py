@@ -90,6 +90,9 @@ class JobVerbs(Generic[_Value_co, _Status_co, _Done_co]):
         """See `Client.drop_job`."""
         return self._client.drop_job(self.id)
 
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError(f"{self!r} cannot be copied or pickled: it belongs to a client")
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id!r}{'' if self.is_new else ', known before'}>"
 

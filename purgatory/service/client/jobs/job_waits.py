@@ -20,6 +20,8 @@ class JobEndFuture(ReplyFuture[JobStatus]):
     def __init__(self, job_id: str) -> None:
         super().__init__()
         self.job_id = job_id
+        #: Whether the server has said, since the caller waits, that the job has not ended.
+        self.goes_on: bool = False
 
 
 class JobWatch(ReplyFuture[JobStatus]):
@@ -54,6 +56,7 @@ class JobWaits:
             watch = self._watches.get(future.job_id)
             if watch is not None:
                 watch.futures[future] = None
+                future.goes_on = watch.is_watched
                 return None
             watch = self._watches[future.job_id] = JobWatch()
             watch.futures[future] = None
@@ -87,6 +90,8 @@ class JobWaits:
                     continue
                 watch.is_watched = True
                 if not is_over:
+                    for future in watch.futures:
+                        future.goes_on = True
                     continue
                 del self._watches[status.job_id]
             for future in watch.futures:
@@ -132,6 +137,13 @@ def result_of(job_id: str, status: JobStatus | None) -> Any:
         )
         raise TooLarge(text)
     return status.result
+
+
+def ended_status(job_id: str, status: JobStatus | None, seconds: float) -> JobStatus | None:
+    """Return the status of an ended or unknown job. Raises TimeoutError for another."""
+    if status is not None and status.state not in ENDED_STATES:
+        raise still_pending(job_id, seconds)
+    return status
 
 
 def still_pending(job_id: str, seconds: float | None) -> TimeoutError:

@@ -9,6 +9,7 @@ from purgatory.service.client.arguments import (
     MAX_NUMBER,
     Duration,
     JobName,
+    checked_choice,
     checked_number,
     checked_text,
     checked_texts,
@@ -274,12 +275,11 @@ def unique_ms_of(unique_for: Duration | None, given_id: str | None) -> int:
 
 def check_filters(*, order: str = "due", **filters: str | None) -> JobFilter:
     """Return a filter of state, kind, tag and client. Raises TypeError and ValueError."""
-    if checked_text(order, "order") not in ORDERS:
-        raise ValueError(f"order is {order!r}; expected one of {', '.join(ORDERS)}")
+    checked_choice(order, "order", ORDERS)
     texts = {name: filter_text(text, name) for name, text in filters.items()}
     wanted = JobFilter(**texts)
-    if wanted.state is not None and wanted.state not in JOB_STATES:
-        raise ValueError(f"state is {wanted.state!r}; expected one of {', '.join(JOB_STATES)}")
+    if wanted.state is not None:
+        checked_choice(wanted.state, "state", JOB_STATES)
     return wanted
 
 

@@ -112,6 +112,9 @@ class LeaseOwner:
             return None
         return self._calls.end(kept.name, kept.holder), kept.keep_ms / 1000
 
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError(f"{self!r} cannot be copied or pickled: it belongs to a client")
+
     def __repr__(self) -> str:
         state = "held" if self._kept is not None else "not held"
         return f"<{type(self).__name__} {self.name!r}, {'lost' if self.lost.is_set() else state}>"

@@ -5,6 +5,7 @@ from typing import Any, Final
 from purgatory.cron.expression import CronExpression
 from purgatory.service.client.arguments import (
     Duration,
+    checked_choice,
     checked_filled,
     checked_number,
     checked_text,
@@ -61,10 +62,12 @@ class LaterRepeatCalls(CallSender):
         `overlap`: "skip", no run begins while one is ready, running or retrying; or "allow".
         `missed`: the runs for times that passed while no server ran, or the repeat was paused:
         "one" for all, "none", or "all" in turn. `jitter`: each run is later by a random part of
-        this time. Raises ValueError for a bad `cron` or `tz`.
+        this time. Raises ValueError for a bad `cron` or `tz`, and for a `tz` without `cron`.
         """
         if (cron is None) == (every is None):
             raise TypeError(f"cron is {cron!r} and every is {every!r}; expected one of the two")
+        if cron is None and tz != _UTC:
+            raise ValueError(f"tz is {tz!r}, without cron; expected a time zone only with cron")
         expression = None if cron is None else CronExpression(cron, tz)
         repeat = Repeat(
             checked_filled(name, "name"),
@@ -73,8 +76,8 @@ class LaterRepeatCalls(CallSender):
             tz=_UTC if expression is None else checked_text(tz, "tz"),
             kind=checked_text(kind, "kind"),
             payload=packed_value(payload),  # no trace lasts as long as a repeat
-            overlap=_checked_choice("overlap", overlap, OVERLAPS),
-            missed=_checked_choice("missed", missed, MISSED),
+            overlap=checked_choice(overlap, "overlap", OVERLAPS),
+            missed=checked_choice(missed, "missed", MISSED),
             jitter_ms=duration_ms(jitter, "jitter"),
         )
         return self._call(SetRepeat, (repeat,))
@@ -88,7 +91,7 @@ class LaterRepeatCalls(CallSender):
         `done` is False without a repeat of the name, and for a run while the last one goes on, if
         `overlap` is "skip". `state` is None without a repeat.
         """
-        change = _checked_choice("change", change, CHANGES)
+        change = checked_choice(change, "change", CHANGES)
         owner = None if client is None else checked_text(client, "client")
         return self._call(ChangeRepeat, (checked_filled(name, "name"), change, owner))
 
@@ -109,12 +112,6 @@ class LaterRepeatCalls(CallSender):
         if cursor is not None:
             after = tuple(checked_text(text, "cursor") for text in cursor)
         return self._call(ReadRepeats, (after, checked_number(limit, "limit", 1), *texts))
-
-
-def _checked_choice(what: str, value: str, choices: tuple[str, ...]) -> str:
-    if value not in choices:
-        raise ValueError(f"{what} is {value!r}; expected one of {', '.join(choices)}")
-    return checked_text(value, what)
 
 
 def _interval_ms(every: Duration) -> int:

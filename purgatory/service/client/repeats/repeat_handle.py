@@ -136,6 +136,9 @@ class RepeatVerbs(RepeatFacts, ABC, Generic[_Done_co]):
     def _change(self, change: str) -> _Done_co:
         """Ask the server."""
 
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError(f"{self!r} cannot be copied or pickled: it belongs to a client")
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self.client!r}>"
 

@@ -320,3 +320,10 @@ class TestReload:
         assert other.complete("k") == 1
         assert future.result(HANG) is None
         assert [outcome.op_id for outcome in found] == ["a"]
+
+
+@pytest.mark.parametrize("options", [{"names": "shop"}, {"rights": "read"}])
+def test_a_text_is_no_collection(options):
+    """Its letters would be client names."""
+    with pytest.raises(TypeError, match="expected collections"):
+        Access("shop", **options)

@@ -1,6 +1,7 @@
 """KeyStore: key pairs that only their owner can read, and the allow list."""
 
 import stat
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import zmq
@@ -112,6 +113,31 @@ class TestAllowed:
             keys.allow("uno", one)
         with pytest.raises(KeysError, match="revoke it first"):
             keys.allow("one", two)
+
+    @pytest.mark.parametrize("label", ["", "two", "a b"])
+    def test_an_access_of_another_label(self, keys, label):
+        """It is refused: an empty label would make the list unreadable, another name a client's."""
+        one, two = keys.new("one").public, keys.new("two").public
+        keys.allow("two", two)
+        with pytest.raises(KeysError, match=f"access is of '{label}'; expected 'one'"):
+            keys.allow("one", one, Access(label))
+        assert keys.allowed() == {two: Access("two")}
+
+    def test_changes_at_the_same_time(self, keys):
+        """None is lost."""
+        pairs = {f"c{n}": keys.new(f"c{n}").public for n in range(16)}
+        with ThreadPoolExecutor(8) as pool:
+            assert all(pool.map(lambda one: KeyStore(keys.directory).allow(*one), pairs.items()))
+        assert keys.allowed() == {public: Access(name) for name, public in pairs.items()}
+        with ThreadPoolExecutor(8) as pool:
+            assert all(pool.map(lambda name: KeyStore(keys.directory).revoke(name), pairs))
+        assert keys.allowed() == {}
+        assert not list(keys.directory.glob(".*"))
+
+    def test_revoking_without_a_directory(self, keys):
+        """Makes none."""
+        assert not keys.revoke("one")
+        assert not keys.directory.exists()
 
     @given(st.lists(st.binary(min_size=32, max_size=32), unique=True, max_size=5))
     def test_any_key(self, tmp_path_factory, raw):

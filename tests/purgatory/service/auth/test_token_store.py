@@ -2,6 +2,7 @@
 
 import re
 import stat
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -41,6 +42,16 @@ def test_another_process_changes_them(store, tmp_path):
     assert store.find(token) is None
     (tmp_path / "keys" / "tokens").unlink()
     assert store.all() == []
+
+
+def test_tokens_made_at_the_same_time(tmp_path):
+    """All are kept."""
+    with ThreadPoolExecutor(8) as pool:
+        made = list(
+            pool.map(lambda n: TokenStore(tmp_path / "keys").new(Access(f"c{n}")), range(16))
+        )
+    store = TokenStore(tmp_path / "keys")
+    assert [store.find(token) for token in made] == [Access(f"c{n}") for n in range(16)]
 
 
 def test_what_is_kept(store, tmp_path):

@@ -160,6 +160,9 @@ def test_more_bad_arguments(server, connect):
         lambda: client.query(None),
         lambda: Client(5),
         lambda: Client(server.address, name=5),
+        lambda: Client(server.address, tracer=5),
+        lambda: Client(server.address, tracer=object),
+        lambda: Client(server.address, platform=5),
     ):
         with pytest.raises(TypeError):
             call()
@@ -172,6 +175,27 @@ def test_more_bad_arguments(server, connect):
     ):
         with pytest.raises(ValueError, match=r"address|name|timeout|server_key"):
             call()
+
+
+@pytest.mark.parametrize(
+    ("key", "error"),
+    [
+        (5, TypeError),
+        (bytearray(32), TypeError),
+        ("x" * 39, ValueError),
+        ("\u00e4" * 40, ValueError),
+        ("~" * 40, ValueError),
+        (b"x" * 31, ValueError),
+    ],
+)
+@pytest.mark.parametrize("name", ["server_key", "public_key", "secret_key"])
+def test_a_bad_key(name, key, error):
+    """The error names the argument, and does not show the key."""
+    keys = dict.fromkeys(("server_key", "public_key", "secret_key"), b"x" * 32)
+    with pytest.raises(error, match=f"^{name} .*; expected 40 characters of Z85") as caught:
+        Client("tcp://127.0.0.1:9", **keys | {name: key})
+    assert not isinstance(caught.value, UnicodeError)
+    assert "xxxxx" not in str(caught.value)
 
 
 def test_limits_have_types(serve, connect):

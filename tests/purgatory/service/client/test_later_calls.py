@@ -255,7 +255,7 @@ BAD_TEXTS = [
     lambda client: client.list_page(key=SURROGATE),
     lambda client: client.list_page(client=SURROGATE),
     lambda client: client.list_page(state=SURROGATE),
-    lambda client: next(client.list(kind=SURROGATE)),
+    lambda client: client.list(kind=SURROGATE),
     lambda client: type(client)(client.address, name=SURROGATE),
 ]
 BAD_NUMBERS = [
@@ -270,7 +270,7 @@ BAD_NUMBERS = [
         lambda client, n=number: client.dead_jobs(n),
         lambda client, n=number: client.list_page(cursor=n),
         lambda client, n=number: client.list_page(limit=n),
-        lambda client, n=number: next(client.list(cursor=n)),
+        lambda client, n=number: client.list(cursor=n),
         lambda client, n=number: client.defer("k", need=n),
         lambda client, n=number: client.defer("k", timeout=n),
         lambda client, n=number: client.extend("a", n),
@@ -295,11 +295,36 @@ BAD_TYPES = [
     lambda client: client.list_page(key=b"k"),
     lambda client: client.list_page(client=object()),
     lambda client: client.list_page(state=1.5),
+    lambda client: client.list_page(with_jobs="no"),
     lambda client: client.complete("k", object()),
     lambda client: client.complete("k", 2**70),
     lambda client: client.defer("k", payload=[2**70]),
     lambda client: client.acknowledge(5),
 ]
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+@pytest.mark.parametrize(
+    ("filters", "error", "words"),
+    [
+        ({"limit": 0}, ValueError, "limit is 0"),
+        ({"kind": 5}, TypeError, "kind is 5"),
+        ({"state": "done"}, ValueError, "state is 'done'; expected one of pending, completed"),
+        ({"order": "due"}, ValueError, "order is 'due'; expected one of oldest, newest"),
+        ({"with_jobs": "no"}, TypeError, "with_jobs is 'no'; expected a bool"),
+        ({"with_jobs": 0}, TypeError, "with_jobs is 0; expected a bool"),
+        ({"cursor": -1}, ValueError, "cursor is -1"),
+        ({"bogus": 1}, TypeError, "bogus"),
+    ],
+)
+def test_a_list_refuses_bad_arguments_at_the_call(kind, filters, error, words):
+    """And not when a program takes the first operation."""
+    client = kind("tcp://127.0.0.1:9", timeout=0)
+    try:
+        with pytest.raises(error, match=words):
+            client.list(**filters)
+    finally:
+        getattr(client, "_client", client).close(0)
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,24 @@ def test_rights(gateway, right, allowed):
     assert all(answers[name].json()["code"] == "not-allowed" for name in refused)
 
 
+def test_tokens_that_cannot_be_read(gateway, shop, caplog):
+    """No request is answered, and the answer has no line of the file; the log has it, once."""
+    path = gateway.tokens._path
+    tokens = path.read_text()
+    path.write_text(tokens + "secret nonsense\n")
+    for _ in range(3):
+        answer = shop.get("/v1/operations")
+        assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+        assert answer.json()["message"] == "the gateway cannot read its tokens: its log says why"
+    lines = [
+        record.message for record in caplog.records if "no token is accepted" in record.message
+    ]
+    assert len(lines) == 1
+    assert "'secret' is not a hash" in lines[0]
+    path.write_text(tokens)
+    assert shop.get("/v1/operations").status_code == 200
+
+
 def test_operations_of_others(gateway, shop):
     """They are not known to a token, unless it may administer."""
     shop.post("/v1/operations", json={"keys": ["k"], "op_id": "a"})

@@ -25,7 +25,10 @@ def test_any_text_is_a_name(shop, name):
         ({"keys": ["k"], "timeout": 1e9}, "expected"),
         ({"keys": ["k"], "need": 2}, "need is 2"),
         ({"keys": ["k"], "op_id": ""}, "op_id"),
-        ({"keys": ["k"], "kees": 1}, "kees"),
+        ({"keys": ["k"], "kees": 1}, "`kees`; expected keys, timeout, need, kind, op_id, payload"),
+        ({"keys": ["k"], "need": "1"}, "need: Expected `int`, got `str`"),
+        ({"keys": ["k"], "need": True}, "need: Expected `int`, got `bool`"),
+        ({"keys": ["k"], "timeout": True}, "timeout: Expected `float | str`, got `bool`"),
         ({"keys": ["k"], "payload": 2**63 + 1}, None),
         ([], "object"),
     ],
@@ -38,6 +41,50 @@ def test_bad_requests(shop, body, reason):
         return
     assert (answer.status_code, answer.json()["code"]) in [(400, "malformed"), (400, "too-long")]
     assert reason in answer.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("operations?stat=pending", "query has 'stat'; expected state, kind, key, client, order"),
+        ("operations?with_jobs=1", "'with_jobs'"),
+        ("jobs?tags=a", "'tags'; expected state, kind, tag, client, order, limit, cursor"),
+        ("jobs?key=a", "'key'"),
+        ("jobs?state=null", "state: "),
+        ("jobs?state=dead&state=ready", "query has 'state' more than once"),
+        ("jobs?limit=x", "limit: "),
+        ("jobs?limit=true", "limit: "),
+        ("counts?kinds=a", "'kinds'; expected state, kind, tag, client"),
+        ("counts/stream?kind=a", "'kind'; expected no parameter"),
+        ("limits?kind=a", "'kind'; expected no parameter"),
+        ("outcomes/stream?last_event_id=1", "'last_event_id'; expected after"),
+        ("operations/x?limit=1", "'limit'; expected no parameter"),
+    ],
+)
+def test_bad_queries(shop, path, reason):
+    """A misspelt or repeated parameter, or a bad value, is refused: else it would list all."""
+    answer = shop.get(f"/v1/{path}")
+    assert (answer.status_code, answer.json()["code"]) == (400, "malformed")
+    assert reason in answer.json()["message"]
+
+
+def test_texts_that_look_like_nothing(shop):
+    """In a query "null" is a kind as any."""
+    shop.post("/v1/jobs", json={"delay": 60, "kind": "null", "job_id": "a"})
+    shop.post("/v1/jobs", json={"delay": 60, "job_id": "b"})
+    jobs = shop.get("/v1/jobs?kind=null&limit=5").json()["jobs"]
+    assert [job["job_id"] for job in jobs] == ["a"]
+
+
+def test_a_body_where_none_is_expected(shop):
+    """Its fields would be ignored: it is refused, but for an empty object."""
+    shop.post("/v1/jobs", json={"delay": 60, "job_id": "a"})
+    answer = shop.post("/v1/jobs/a/run", json={"delay": 5})
+    assert (answer.status_code, answer.json()["code"]) == (400, "malformed")
+    assert "`delay`; expected no field" in answer.json()["message"]
+    assert shop.post("/v1/jobs/a/run", content=b"now").status_code == 400
+    assert shop.get("/v1/jobs/a").json()["state"] == "scheduled"
+    assert shop.post("/v1/jobs/a/run", json={}).json() == {"done": True}
 
 
 def test_the_size_of_a_body(shop):

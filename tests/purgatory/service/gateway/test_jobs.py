@@ -263,6 +263,10 @@ def test_a_kind_without_a_name(shop):
         {"kind": "a", "running": -1},
         {"kind": "a", "per_second": "fast"},
         {"kind": "a", "x": 1},
+        {"kind": "a"},
+        {"kind": "a", "running": None, "per_second": None, "paused": None},
+        {"kind": "a", "running": "1"},
+        {"kind": "a", "paused": 1},
     ],
 )
 def test_bad_limits(shop, body):

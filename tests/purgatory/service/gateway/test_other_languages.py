@@ -59,10 +59,14 @@ def test_a_worker_in_node(gateway, shop, server, connect):
 def test_node_follows_outcomes_and_schedules_jobs(gateway, shop):
     """curl submits waits; Node schedules a job for the one that expired, which curl is leased."""
     token, curl = token_of(shop), curl_for(gateway, shop)
-    for op_id, timeout in (("paid", 60), ("late", 0.2)):
+
+    def submit(op_id, timeout):
         wait = {"op_id": op_id, "keys": [op_id], "timeout": timeout, "kind": "order"}
         curl("operations", "-d", json.dumps(wait | {"payload": {"to": "ä"}}))
+
+    submit("paid", 60)
     curl("keys/paid", "-d", "{}")
+    submit("late", 0.2)  # after the end of the other: the outcomes have an order
     assert run("node", EXAMPLES / "gateway_jobs.mjs", gateway.url, token, 2).splitlines() == [
         'order completed: {"to":"ä"}',
         'order expired: {"to":"ä"}',

@@ -424,6 +424,17 @@ def test_jobs_ahead_of_a_worker_that_hangs(worker, client, others):
     go_on.set()
 
 
+class SubmissionTracer:
+    """A tracer for clients that have no worker."""
+
+    def traceparent(self):
+        """Return no context."""
+        return ""
+
+    def ended(self, outcome, traceparent):
+        """Record nothing."""
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -436,6 +447,10 @@ def test_jobs_ahead_of_a_worker_that_hangs(worker, client, others):
         {"name": None},
         {"name": ""},
         {"metrics_addr": 5},
+        {"tracer": 5},
+        {"tracer": SubmissionTracer()},
+        {"platform": 5},
+        {"server_key": "x" * 39, "public_key": "x" * 40, "secret_key": "x" * 40},
     ],
     ids=repr,
 )

@@ -7,11 +7,13 @@ import pytest
 
 from purgatory.service import (
     AsyncClient,
+    Client,
     JobCancelled,
     JobFailed,
     JobStatus,
     JobUnknown,
     NotAllowed,
+    RequestTimeout,
     TooLarge,
     Unavailable,
 )
@@ -19,6 +21,7 @@ from purgatory.service.client.jobs.job_waits import JobEndFuture, JobWaits, resu
 from purgatory.service.encoding import encode
 from purgatory.service.job_messages import JobEnds, JobStates, ReadJobs, WatchJobs
 from purgatory.service.protocol import Failure, Raw, Stats, StatsReply
+from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 
 
@@ -28,6 +31,12 @@ def done(job_id, value=5, **others):
 
 def ready(job_id):
     return JobStatus(job_id, "ready")
+
+
+def receive_but_stops(fake):
+    """Return the next request that does not end watches."""
+    request = fake.receive()
+    return receive_but_stops(fake) if getattr(request, "stop", False) else request
 
 
 def test_a_job_that_has_ended(asking):
@@ -85,9 +94,11 @@ def test_many_wait_for_one_job(asking):
 
 def test_a_wait_that_is_over(asking):
     """It raises TimeoutError; the server is told with the next message to watch no longer."""
-    future, request = asking.begin(lambda client: client.result("a", 0.5))
-    asking.fake.send(JobStates(request.seq, [ready("a")]))  # handled long before the time is over
-    with pytest.raises(TimeoutError, match=r"job 'a' has not ended within 0\.5 s"):
+    future, request = asking.begin(lambda client: client.result("a", 0))
+    question = asking.fake.receive()
+    asking.fake.send(JobStates(request.seq, [ready("a")]))
+    asking.fake.send(JobStates(question.seq, [ready("a")]))
+    with pytest.raises(TimeoutError, match=r"job 'a' has not ended within 0\.0 s"):
         future.result(HANG)
     assert len(asking.client._job_waits) == 0
     _, request = asking.begin(lambda client: client.stats())
@@ -98,10 +109,43 @@ def test_a_wait_that_is_over(asking):
     asking.fake.send(StatsReply(request.seq, {}))
 
 
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        (JobStatus("a", "done", result=Raw(encode(5))), 5),
+        (JobStatus("a", "cancelled"), JobCancelled),
+        (JobStatus("a", "dead"), JobFailed),
+        (JobStatus("a", "unknown"), JobUnknown),
+        (ready("a"), TimeoutError),
+    ],
+)
+def test_a_timeout_shorter_than_a_round_trip(asking, status, outcome):
+    """The server answers once all the same: a known result comes."""
+    future, _ = asking.begin(lambda client: client.result("a", 0))
+    question = asking.fake.receive()
+    assert (type(question), question.job_ids) == (ReadJobs, ["a"])
+    asking.fake.send(JobStates(question.seq, [status]))
+    if isinstance(outcome, int):
+        assert future.result(HANG) == outcome
+    else:
+        with pytest.raises(outcome):
+            future.result(HANG)
+
+
+def test_a_timeout_without_a_server(fake):
+    """The client's timeout bounds the wait for the first answer; a longer timeout adds none."""
+    with Client(fake.address, timeout=0.05) as client:
+        with pytest.raises(RequestTimeout):
+            client.result("a", 0)
+        with pytest.raises(TimeoutError, match=r"job 'a' has not ended within 0\.05 s"):
+            client.result("a", 0.05)
+
+
 def test_one_of_two_waits_is_over(asking):
     """The job is watched on for the other."""
     future, request = asking.begin(lambda client: client.result("a"))
     asking.fake.send(JobStates(request.seq, [ready("a")]))
+    eventually(lambda: asking.client._job_waits._watches["a"].is_watched)
     with pytest.raises(TimeoutError):
         asking.client.result("a", 0.01)
     asking.fake.send(JobEnds([done("a", 3)]))
@@ -186,9 +230,16 @@ def test_async(fake):
                 got, messages = got + len(request.job_ids), messages + 1
                 fake.send(JobStates(request.seq, [ready(job_id) for job_id in request.job_ids]))
             assert messages < 20
+            while not client._client._job_waits._watches["0"].is_watched:
+                await asyncio.sleep(0)
             waits.pop().cancel()
             with pytest.raises(TimeoutError, match="job '0' has not ended"):
                 await client.result("0", 0.01)
+            ended = asyncio.ensure_future(client.result("ended", 0))
+            assert isinstance(await asyncio.to_thread(receive_but_stops, fake), WatchJobs)
+            question = await asyncio.to_thread(receive_but_stops, fake)
+            fake.send(JobStates(question.seq, [done("ended", "x")]))
+            assert await ended == "x"
             fake.send(JobEnds([done(f"{n}", n) for n in range(99)]))
             assert await asyncio.gather(*waits) == list(range(99))
             assert len(client._client._job_waits) == 0

@@ -49,6 +49,8 @@ def test_intervals_are_durations(client, every):
         ({"cron": 5}, TypeError, "cron is 5"),
         ({"cron": "0 0 30 2 *"}, ValueError, "cron is '0 0 30 2 [*]'"),
         ({"cron": "* * * * *", "tz": "Mars/Base"}, ValueError, "tz is 'Mars/Base'"),
+        ({"every": 5, "tz": "bogus"}, ValueError, "tz is 'bogus', without cron"),
+        ({"every": 5, "tz": None}, ValueError, "tz is None, without cron"),
         ({"every": 0}, ValueError, "every is 0; expected an interval above 0"),
         ({"every": -1}, ValueError, "every is -1"),
         ({"every": "soon"}, ValueError, "'soon' is not a valid duration"),
