@@ -297,12 +297,15 @@ class Socket(blocking_socket.Socket):
     _repr_cls = "zmq.asyncio.Socket"
     _blocking: blocking_socket.Socket
     _waiters: _Waiters
+    _recv_futures: deque[_Operation]  # both named as in pyzmq, whose tests look at them
+    _send_futures: deque[_Operation]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._blocking = blocking_socket.Socket(shadow=self)
         self._blocking.copy_threshold = self.copy_threshold
         self._waiters = _waiters_of(self)
+        self._recv_futures, self._send_futures = self._waiters.receiving, self._waiters.sending
         if not self._shadow:
             self._waiters.has_handle = True
 
@@ -340,7 +343,7 @@ class Socket(blocking_socket.Socket):
         receive = getattr(self._blocking, kind)
         return self._submit(
             lambda: receive(*args, flags=int(flags) | _DONTWAIT, **kwargs),
-            self._waiters.receiving,
+            self._recv_futures,
             flags,
             SocketOption.RCVTIMEO,
         )
@@ -349,7 +352,7 @@ class Socket(blocking_socket.Socket):
         send = getattr(self._blocking, kind)
         return self._submit(
             lambda: send(data, int(flags) | _DONTWAIT, *args, **kwargs),
-            self._waiters.sending,
+            self._send_futures,
             flags,
             SocketOption.SNDTIMEO,
         )

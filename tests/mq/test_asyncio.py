@@ -409,3 +409,18 @@ def test_a_blocking_socket_is_watched_only_while_a_poll_waits():
 
     asyncio.run(body())
     ctx.term()
+
+
+def test_cancelled_polls_leave_nothing(run):
+    """Looked at by the names that pyzmq's own tests use."""
+
+    async def test(_, b):
+        for _ in range(3):
+            polling = asyncio.ensure_future(b.poll(1000))
+            await asyncio.sleep(0)
+            assert len(b._recv_futures) == 1
+            polling.cancel()
+            while b._recv_futures:  # the operation of a cancelled poll goes some turns later
+                await asyncio.sleep(0)
+
+    run(test)
