@@ -3,6 +3,7 @@
 import pytest
 
 from mq.core.context_core import SLOT_WAIT_S
+from purgatory.cli.process import _ENOUGH
 from purgatory.journal.journals import ParquetJournal
 from purgatory.journal.writer import _WAKE_THRESHOLD
 from purgatory.service.client.async_client import MAX_RUNNING
@@ -63,7 +64,7 @@ LIMITS = [
     ),
     ("service.md", f"{_KEY_BYTES / 1000:.1f} kB and the text for each further key"),
     ("service.md", f"up to {accept_gate.CONNECTION_BYTES // 1000} kB outside the estimate"),
-    ("service.md", f"less {accept_gate._LEFT}, less the server's own files"),
+    ("service.md", f"descriptors (at most {_ENOUGH:,}), less {accept_gate._LEFT}, less the server"),
     ("service.md", f"it accepts {accept_gate.MAX_ARRIVALS} new connections a second"),
     ("service.md", f"beyond {MAX_CONNECTIONS} connections the server closes the longest idle"),
     ("service.md", f"have the first {TIMED_KINDS} kinds since the start by name"),

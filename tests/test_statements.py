@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 import mq
+import purgatory
 from mq.constants import SocketType
 from purgatory import OperationCancelled, Purgatory
 from purgatory.aio import AsyncPurgatory
@@ -104,6 +105,15 @@ def test_the_reference_has_each_front_door():
     }
     for name in listed:
         assert importlib.import_module(name), name
+
+
+def test_the_reference_has_what_needs_the_service():
+    """Names of the front door that need the extra."""
+    (row,) = re.findall(
+        r"^\| \[purgatory\]\(.*$", (ROOT / "docs/api/index.md").read_text(), re.MULTILINE
+    )
+    needs = row[row.index("`service` for") :]
+    assert set(re.findall(r"`(\w+)`", needs)) == {"service", *purgatory._SERVICE}
 
 
 def settings():

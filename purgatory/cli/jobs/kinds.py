@@ -46,7 +46,7 @@ def add_kinds(commands: SubParsers) -> None:
     parser.add_argument("kind", metavar="KIND", nargs="?", help="of jobs")
     parser.add_argument("--running", type=int, metavar="N", help="at most N leased at a time")
     parser.add_argument(
-        "--per-second", type=float, metavar="RATE", help="at most RATE leased in a second"
+        "--per-second", type=float, metavar="RATE", help="RATE leased a second, on average"
     )
     add_json_option(parser)
     add_connection_options(parser)

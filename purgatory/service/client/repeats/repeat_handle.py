@@ -93,7 +93,7 @@ class RepeatFacts:
 
     @property
     def last(self) -> datetime | None:
-        """When the last job was due, aware; None: no job yet."""
+        """The time of the last job, without its jitter, aware; None: no job yet."""
         return self._moment(self._latest().last_ms)
 
     @property
