@@ -120,6 +120,9 @@ class RunnableLoop(Loop, Protocol):
 class LoopThread(Protocol):
     """A thread running a `Loop`, as `threading.Thread`."""
 
+    def wake(self) -> None:
+        """Run a step soon, unless the loop sleeps by itself."""
+
     def start(self) -> None:
         """Begin to run."""
 
@@ -128,6 +131,13 @@ class LoopThread(Protocol):
 
     def is_alive(self) -> bool:
         """Tell whether it runs."""
+
+
+class RunningThread(InterruptibleThread):
+    """A real thread, whose loop sleeps by itself."""
+
+    def wake(self) -> None:
+        """Do nothing: what the loop sleeps on wakes the thread."""
 
 
 #: Returns nanoseconds since boot, with time asleep where the system has such a clock.
@@ -168,7 +178,7 @@ class Platform:
     def thread(self, loop: RunnableLoop, name: str) -> LoopThread:
         """Make a daemon thread for a loop, not started."""
         refuse_gevent(RuntimeError)
-        return InterruptibleThread(target=loop.run, name=name, daemon=True)
+        return RunningThread(target=loop.run, name=name, daemon=True)
 
     def wait(self, done: Callable[[], bool], seconds: float | None) -> float | None:
         """Let time pass until `done`, for at most `seconds`, where no real thread runs.
