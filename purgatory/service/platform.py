@@ -120,9 +120,6 @@ class RunnableLoop(Loop, Protocol):
 class LoopThread(Protocol):
     """A thread running a `Loop`, as `threading.Thread`."""
 
-    def wake(self) -> None:
-        """Run a step soon, unless the loop sleeps by itself."""
-
     def start(self) -> None:
         """Begin to run."""
 
@@ -131,6 +128,13 @@ class LoopThread(Protocol):
 
     def is_alive(self) -> bool:
         """Tell whether it runs."""
+
+
+class WakeableThread(LoopThread, Protocol):
+    """A thread that also sleeps, for a loop that does not sleep by itself."""
+
+    def wake(self) -> None:
+        """Run a step soon, unless the loop sleeps by itself."""
 
 
 class RunningThread(InterruptibleThread):
@@ -175,7 +179,7 @@ class Platform:
         """Make a context for sockets."""
         return zmq.Context()
 
-    def thread(self, loop: RunnableLoop, name: str) -> LoopThread:
+    def thread(self, loop: RunnableLoop, name: str) -> WakeableThread:
         """Make a daemon thread for a loop, not started."""
         refuse_gevent(RuntimeError)
         return RunningThread(target=loop.run, name=name, daemon=True)

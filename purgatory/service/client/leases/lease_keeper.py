@@ -11,7 +11,13 @@ from collections.abc import Callable
 from typing import Final
 
 from purgatory.service.client.futures import ReplyFuture
-from purgatory.service.platform import CLOCK_ERROR, REAL_PLATFORM, LoopThread, RunnableLoop
+from purgatory.service.platform import (
+    CLOCK_ERROR,
+    REAL_PLATFORM,
+    LoopThread,
+    RunnableLoop,
+    WakeableThread,
+)
 
 # Requests in the time of a lease.
 _KEPT_PER_TIME: Final = 3
@@ -24,7 +30,7 @@ JOIN_S: Final = 2.0
 #: Asks the server to keep a lease, by name, holder and milliseconds.
 Keep = Callable[[str, str, int], ReplyFuture[bool]]
 #: Makes a thread of a name.
-MakeThread = Callable[[RunnableLoop, str], LoopThread]
+MakeThread = Callable[[RunnableLoop, str], WakeableThread]
 
 
 class KeptLease:
@@ -82,7 +88,7 @@ class LeaseKeeper:
         self._changed = threading.Condition()
         self._leases: dict[str, KeptLease] = {}  # by holder
         self._is_running = False
-        self._thread: LoopThread | None = None  # the last
+        self._thread: WakeableThread | None = None  # the last
 
     def add(self, lease: KeptLease) -> None:
         """Keep a lease from now on."""
@@ -115,8 +121,8 @@ class LeaseKeeper:
             leases, thread = list(self._leases.values()), self._thread
         for lease in leases:
             self._lose(lease)
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(JOIN_S)
+        if thread is not None:
+            _join(thread)
 
     def run(self) -> None:
         """See `RunnableLoop`."""
@@ -179,3 +185,8 @@ class LeaseKeeper:
     def _lose(self, lease: KeptLease) -> None:
         if self.remove(lease):
             lease.on_lost()
+
+
+def _join(thread: LoopThread) -> None:
+    if thread is not threading.current_thread():
+        thread.join(JOIN_S)
