@@ -14,7 +14,7 @@ from purgatory.service.errors import ConfigError
 if TYPE_CHECKING:
     from purgatory.service.job_messages import KindLimit
 
-_HEAD: Final = ("kind", "paused", "leased at most", "leased in a second")
+_HEAD: Final = ("kind", "paused", "leased at most", "leased a second")
 _LIMIT: Final = """\
 Limit the jobs of a kind, over all workers of the server and also after a restart; 0 takes a limit
 away. Without KIND, list the limits and the paused kinds."""
