@@ -44,7 +44,7 @@ from purgatory.service.store.rows import KEPT_ATTEMPTS, MAX_BATCH
 from purgatory.service.store.sqlite.remembered import MAX_CHECKED
 from purgatory.service.worker.held_jobs import LOOK_AHEAD_S, MAX_AHEAD
 from purgatory.service.worker.worker import STOP_TIMEOUT_S
-from tests.test_docs import ROOT
+from tests.test_docs import ROOT, text_of
 from timingwheel.lanes import MAX_LANES
 from timingwheel.wheel_state import MAX_SEEN
 
@@ -161,4 +161,4 @@ def test_the_oldest_database():
     oldest = session.OLDEST_SERVER // 10_000
     text = (ROOT / "docs" / "high-availability.md").read_text()
     assert f"(version {oldest} or newer)" in text
-    assert f"`postgresql` ({oldest} or newer;" in (ROOT / "CONTRIBUTING.md").read_text()
+    assert f"`postgresql` ({oldest} or newer;" in text_of("CONTRIBUTING.md")
