@@ -8,6 +8,7 @@ import resource
 import shlex
 import threading
 import tomllib
+from types import SimpleNamespace
 
 import pytest
 
@@ -25,6 +26,7 @@ from purgatory.service.errors import (
 )
 from purgatory.service.gateway.application import _METHODS, ENDPOINTS
 from purgatory.service.gateway.endpoint import Endpoint
+from purgatory.service.gateway.job_taker import Ask
 from purgatory.service.gateway.problems import _STATUS
 from purgatory.service.job_messages import JOB_STATES, KindOverview
 from purgatory.service.server.jobs import control_requests, waiting_moves
@@ -241,6 +243,10 @@ def test_how_many_jobs_a_rate_leases_in_a_second():
     assert (leased.count(0), len(leased)) == (10, 19)
     statement = "`per_second=10` leases ten jobs at once, and up to nine more within a second."
     assert statement in text_of("docs/howto/rate-limits.md")
+    assert "a second on average (`per_second`)" in text_of("docs/glossary.md")
+    assert "| `--per-second RATE` | RATE leased a second, on average |" in text_of(
+        "docs/reference/cli.md"
+    )
 
 
 def test_how_many_handlers_may_hang():
@@ -271,6 +277,41 @@ def test_when_a_job_that_was_taken_ahead_loses_an_attempt():
     assert (
         "if five workers have lost their connections when this job was their next, its next" in page
     )
+    said = (
+        "If five connections were lost with the job next to begin, its next attempts begin with the"
+    )
+    assert said in text_of("docs/protocol.md")
+
+
+def test_how_long_a_stopping_worker_takes():
+    """service.md: so much longer than `--drain`, if no server answers."""
+    worker, waited = Worker(name="shop"), []
+    worker._thread = SimpleNamespace(join=waited.append)
+    worker.stop(0)
+    (seconds,) = waited
+    statement = f"The end may take {seconds:.0f} s more than `--drain`"
+    assert statement in text_of("docs/service.md")
+
+
+def test_which_waits_for_jobs_are_different():
+    """gateway.md: those with other kinds, and with other attempts or leases."""
+    assert set(Ask._fields) > {"kinds"}
+    assert (
+        "limited kinds (also moves and cancellations by filter under way) or different waits"
+        in text_of("docs/gateway.md")
+    )
+
+
+def test_from_when_a_task_is_late():
+    """glossary.md: from its due time, which is later than its deadline by up to a tick."""
+    assert "From a task's due time to its start" in text_of("docs/glossary.md")
+    clock = ManualClock()
+    timer = Timer(tick_ms=10, clock=clock, executor=InlineExecutor())
+    timer.schedule(0.001, list)
+    clock.advance(0.010)
+    timer.advance_clock()
+    assert (timer.stats().fired, timer.stats().lateness.sum_ms) == (1, 0)
+    timer.close()
 
 
 def test_which_limit_drops_connections():

@@ -22,7 +22,8 @@ from purgatory.trace.tables import REQUIRED, TABLES
 from purgatory.trace.validation import ColumnType
 from tests.test_docs import DIARY, ROOT, text_of
 from tests.testing.purgatory_harness import HANG
-from timingwheel import Timer
+from tests.timingwheel.test_timer_fork import in_child
+from timingwheel import Timer, TimerForked
 from timingwheel.wheel_state import DRAIN_BATCH
 
 NUMBER = re.compile(r"\d[\d,.]*\d|\d")
@@ -153,6 +154,22 @@ def test_which_purgatory_has_a_loop_of_its_own():
         names = {thread.name for thread in threading.enumerate()}
     assert "sharing-bus" in names
     assert "alone-bus" not in names
+
+
+def test_which_figures_a_forked_child_reads():
+    """locks.md: a purgatory's; a timer's raise, see tests/timingwheel/test_timer_fork.py."""
+    assert "Only `close` does nothing, and a purgatory's figures can be read." in text_of(
+        "docs/locks.md"
+    )
+    purgatory = Purgatory()
+
+    def check():
+        assert (purgatory.delayed, purgatory.watched, purgatory.stats().pending) == (0, 0, 0)
+        with pytest.raises(TimerForked):
+            purgatory.timer.stats()
+
+    in_child(check)
+    purgatory.close()
 
 
 def test_how_long_a_key_that_is_not_built_in_counts():
@@ -354,3 +371,5 @@ def test_what_an_overview_has_of_a_kind():
     assert KindOverview.__struct_fields__ == figures
     said = "by kind and state, with how long the oldest has waited, the workers of the kind and "
     assert said in " ".join((ROOT / "CHANGELOG.md").read_text().split())
+    said = "Of a kind also the wait of the oldest ready job, the workers, and whether it is paused."
+    assert said in Client.overview.__doc__

@@ -3,6 +3,7 @@
 import pytest
 
 from mq.core.context_core import SLOT_WAIT_S
+from purgatory.cli.process import _ENOUGH
 from purgatory.journal.journals import ParquetJournal
 from purgatory.journal.writer import _WAKE_THRESHOLD
 from purgatory.service.client.async_client import MAX_RUNNING
@@ -43,7 +44,7 @@ from purgatory.service.store.rows import KEPT_ATTEMPTS, MAX_BATCH
 from purgatory.service.store.sqlite.remembered import MAX_CHECKED
 from purgatory.service.worker.held_jobs import LOOK_AHEAD_S, MAX_AHEAD
 from purgatory.service.worker.worker import STOP_TIMEOUT_S
-from tests.test_docs import ROOT
+from tests.test_docs import ROOT, text_of
 from timingwheel.lanes import MAX_LANES
 from timingwheel.wheel_state import MAX_SEEN
 
@@ -63,7 +64,7 @@ LIMITS = [
     ),
     ("service.md", f"{_KEY_BYTES / 1000:.1f} kB and the text for each further key"),
     ("service.md", f"up to {accept_gate.CONNECTION_BYTES // 1000} kB outside the estimate"),
-    ("service.md", f"less {accept_gate._LEFT}, less the server's own files"),
+    ("service.md", f"descriptors (at most {_ENOUGH:,}), less {accept_gate._LEFT}, less the server"),
     ("service.md", f"it accepts {accept_gate.MAX_ARRIVALS} new connections a second"),
     ("service.md", f"beyond {MAX_CONNECTIONS} connections the server closes the longest idle"),
     ("service.md", f"have the first {TIMED_KINDS} kinds since the start by name"),
@@ -160,4 +161,4 @@ def test_the_oldest_database():
     oldest = session.OLDEST_SERVER // 10_000
     text = (ROOT / "docs" / "high-availability.md").read_text()
     assert f"(version {oldest} or newer)" in text
-    assert f"`postgresql` ({oldest} or newer;" in (ROOT / "CONTRIBUTING.md").read_text()
+    assert f"`postgresql` ({oldest} or newer;" in text_of("CONTRIBUTING.md")

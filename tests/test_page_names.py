@@ -196,3 +196,20 @@ def test_the_list_of_locks():
     for name in files:
         source = (ROOT / name).read_text(encoding="utf-8")
         assert re.search(r"new_\w*(?:lock|condition)|def acquire|Lock\(", source), name
+
+
+def files_of_rows(page):
+    """Return the files that each row of a table names: (row, first file, further files)."""
+    rows = re.findall(r"^\|.*\.py`.*$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    found = [re.findall(r"`([\w/]+\.py)`", row) for row in rows]
+    return [(row, files[0], files[1:]) for row, files in zip(rows, found, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("row", "first", "others"), files_of_rows(ROOT / "docs" / "architecture.md")
+)
+def test_a_row_names_its_files(row, first, others):
+    """The first by its path, the others from a folder of the first."""
+    assert (ROOT / first).exists(), row
+    folders = (ROOT / first).parents
+    assert [name for name in others if not any((one / name).exists() for one in folders)] == []

@@ -7,6 +7,7 @@ from msgspec import NODEFAULT, Raw
 from msgspec.structs import fields
 
 from purgatory.service import errors, job_messages, protocol
+from purgatory.service.client.client import Client
 from purgatory.service.client.connection import (
     _GIVE_UP_PART,
     _PROBE_ALONE_PART,
@@ -256,6 +257,17 @@ def test_a_cancelled_job_that_a_worker_holds_ahead(server, begins):
     server.post_finish(leased, how=How.DONE if begins else How.RETURNED)
     server.step()
     assert server.job("a").state == ("done" if begins else "cancelled")
+
+
+def test_a_dead_job_is_neither_cancelled_nor_moved(server):
+    """Though it has not ended: the page, and the docstrings of the client's methods."""
+    assert "`[117, seq, [bool, …]]`: false: the job is running or dead, has ended, or is" in text()
+    for call in (Client.cancel_job, Client.reschedule_job):
+        assert "has ended, is dead or is not known" in call.__doc__
+    fail_once(server, "dead", 1)
+    assert server.ask(job_messages.CancelJobs, ["dead"]).done == [False]
+    move = job_messages.Reschedule("dead", 5000)
+    assert server.ask(job_messages.RescheduleJobs, [move]).done == [False]
 
 
 def test_for_how_long_an_outcome_is_sent():

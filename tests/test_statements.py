@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 import mq
+import purgatory
 from mq.constants import SocketType
 from purgatory import OperationCancelled, Purgatory
 from purgatory.aio import AsyncPurgatory
@@ -104,6 +105,15 @@ def test_the_reference_has_each_front_door():
     }
     for name in listed:
         assert importlib.import_module(name), name
+
+
+def test_the_reference_has_what_needs_the_service():
+    """Names of the front door that need the extra."""
+    (row,) = re.findall(
+        r"^\| \[purgatory\]\(.*$", (ROOT / "docs/api/index.md").read_text(), re.MULTILINE
+    )
+    needs = row[row.index("`service` for") :]
+    assert set(re.findall(r"`(\w+)`", needs)) == {"service", *purgatory._SERVICE}
 
 
 def settings():
@@ -367,6 +377,16 @@ def test_what_ci_runs():
     assert set(re.findall(r"\w+", shown.replace("tests", "test"))) - {"and"} == parts
     assert "MINUTES=1" in words  # a minute of each of the four kinds
     assert makefile.count("-m tests.simulation ") == 4
+
+
+def test_which_programs_the_tests_need():
+    """CONTRIBUTING.md names those that CI installs, but for npm: tests pass without it."""
+    script, text = (ROOT / ".ci" / "run").read_text(), (ROOT / "CONTRIBUTING.md").read_text()
+    programs = re.search(r"for tool in ([\w ]+);", script)[1].split()
+    programs += re.findall(r"(?:command -v |-x /usr/sbin/)(\w+)", script)
+    said = text[text.index("The compiled suite needs") :].split("\n\n")[0]
+    assert {"spin", "node", "promtool", "pgbouncer"} < set(programs)
+    assert set(programs) - set(re.findall(r"\w+", said)) == {"npm"}
 
 
 def test_no_page_speaks_of_a_release_that_was_none():

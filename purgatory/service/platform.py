@@ -130,6 +130,20 @@ class LoopThread(Protocol):
         """Tell whether it runs."""
 
 
+class WakeableThread(LoopThread, Protocol):
+    """A thread that also sleeps, for a loop that does not sleep by itself."""
+
+    def wake(self) -> None:
+        """Run a step soon, unless the loop sleeps by itself."""
+
+
+class RunningThread(InterruptibleThread):
+    """A real thread, whose loop sleeps by itself."""
+
+    def wake(self) -> None:
+        """Do nothing: what the loop sleeps on wakes the thread."""
+
+
 #: Returns nanoseconds since boot, with time asleep where the system has such a clock.
 boot_ns: Final[Callable[[], int]] = (
     partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME)
@@ -165,10 +179,10 @@ class Platform:
         """Make a context for sockets."""
         return zmq.Context()
 
-    def thread(self, loop: RunnableLoop, name: str) -> LoopThread:
+    def thread(self, loop: RunnableLoop, name: str) -> WakeableThread:
         """Make a daemon thread for a loop, not started."""
         refuse_gevent(RuntimeError)
-        return InterruptibleThread(target=loop.run, name=name, daemon=True)
+        return RunningThread(target=loop.run, name=name, daemon=True)
 
     def wait(self, done: Callable[[], bool], seconds: float | None) -> float | None:
         """Let time pass until `done`, for at most `seconds`, where no real thread runs.

@@ -81,7 +81,7 @@ def _cancel(arguments: argparse.Namespace) -> int:
             print(f"{counted(client.cancel_jobs(**filters(arguments)), 'job')} cancelled")
             return 0
         done = _answers(client.cancel_job_later, arguments.ids)
-    return _tell(done, "cancelled", "it has ended, or is not known")
+    return _tell(done, "cancelled", "it is dead, has ended, or is not known")
 
 
 def _end_dead(arguments: argparse.Namespace) -> int:
@@ -113,13 +113,13 @@ def _dead(client: Client, arguments: argparse.Namespace) -> Iterator[str]:
 def _run(arguments: argparse.Namespace) -> int:
     with connected(arguments) as client:
         done = _answers(client.run_job_later, arguments.ids)
-    return _tell(done, "to be run now", "it runs, has ended, or is not known")
+    return _tell(done, "to be run now", "it runs, is dead, has ended, or is not known")
 
 
 def _reschedule(arguments: argparse.Namespace) -> int:
     with connected(arguments) as client:
         done = _answers(client.reschedule_job_later, arguments.ids, **time_of(arguments))
-    return _tell(done, "moved", "it runs, has ended, or is not known")
+    return _tell(done, "moved", "it runs, is dead, has ended, or is not known")
 
 
 def _answers(call: Callable[..., Any], ids: Iterable[str], **options: Any) -> dict[str, bool]:

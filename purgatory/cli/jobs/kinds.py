@@ -14,7 +14,7 @@ from purgatory.service.errors import ConfigError
 if TYPE_CHECKING:
     from purgatory.service.job_messages import KindLimit
 
-_HEAD: Final = ("kind", "paused", "leased at most", "leased in a second")
+_HEAD: Final = ("kind", "paused", "leased at most", "leased a second")
 _LIMIT: Final = """\
 Limit the jobs of a kind, over all workers of the server and also after a restart; 0 takes a limit
 away. Without KIND, list the limits and the paused kinds."""
@@ -46,7 +46,7 @@ def add_kinds(commands: SubParsers) -> None:
     parser.add_argument("kind", metavar="KIND", nargs="?", help="of jobs")
     parser.add_argument("--running", type=int, metavar="N", help="at most N leased at a time")
     parser.add_argument(
-        "--per-second", type=float, metavar="RATE", help="at most RATE leased in a second"
+        "--per-second", type=float, metavar="RATE", help="RATE leased a second, on average"
     )
     add_json_option(parser)
     add_connection_options(parser)

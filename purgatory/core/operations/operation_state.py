@@ -163,7 +163,7 @@ class OperationState(TimerTask):
     def try_complete(self) -> object:
         """Check the condition; if satisfied: `return self.force_complete()`.
 
-        Called at submission and for each completion of a watch key, never twice at a time. An
+        Called at submission and for each event of a watch key, never twice at a time. An
         exception is reported and counts as not satisfied.
         """
         return False

@@ -147,7 +147,7 @@ class Client(LaterCalls):
     `on_outcome` returns a `concurrent.futures.Future`, its result acknowledges. If `on_outcome`
     raises, the client calls again, ten times in all, after 0.2 s and then ever longer; then the
     outcome stays at the server until the next connection. So an outcome can come more than once. Of
-    several clients with one name, only the last connected is called.
+    several clients with one name and an `on_outcome`, only the last connected is called.
 
     `tracer`: makes a span for each operation, in the trace of its submission; see
     `purgatory.service.tracing`. The context takes some 70 bytes of the payload.

@@ -1,9 +1,17 @@
 """ServiceWorld: a server and its clients in a test, with faults at will."""
 
+import threading
+
 import pytest
 
 from purgatory import OperationExpired
-from purgatory.service import OperationFailed, RequestTimeout, StoreFailed, Unavailable
+from purgatory.service import (
+    LeaseTimeout,
+    OperationFailed,
+    RequestTimeout,
+    StoreFailed,
+    Unavailable,
+)
 from purgatory.testing import ServiceWorld
 
 
@@ -26,6 +34,37 @@ def test_calls_let_time_pass(world):
         expired.result()
     assert world.now == pytest.approx(3601, abs=2)
     assert client.defer("paid:3", timeout=10).exception(20) is not None
+
+
+def test_named_leases(world):
+    """They are kept, waited for and lost by the world's clock, without a thread."""
+    one, two = world.client("one"), world.client("two")
+    with one.lease("printer", keep=5) as first:
+        world.advance(3600)
+        assert not first.lost.is_set()
+        with pytest.raises(LeaseTimeout), two.lease("printer", timeout=60):
+            raise AssertionError
+        with one.lease("scanner", keep=0.5) as other:  # due earlier than the first
+            world.advance(60)
+            assert not other.lost.is_set()
+        world.partition("one")
+        with two.lease("printer", timeout=60) as later:
+            assert first.lost.is_set()
+            assert later.token > first.token
+        world.heal("one")
+    with one.lease("printer", keep=5) as again:  # by another thread
+        world.advance(60)
+        assert not again.lost.is_set()
+    assert [thread.name for thread in threading.enumerate() if "leases" in thread.name] == []
+
+
+def test_a_handle_of_a_repeat_asks_again(world):
+    """A tenth of a second of the world is over."""
+    repeat = world.client("shop").repeat("r", every=60, kind="k")
+    assert repeat.last is None
+    world.advance(600)
+    assert repeat.last is not None
+    assert (repeat.next - repeat.last).total_seconds() >= 60
 
 
 def test_a_wait_that_is_too_short(world):

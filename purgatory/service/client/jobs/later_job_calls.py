@@ -147,15 +147,16 @@ class LaterJobCalls(CallSender):
         return self._call(CountJobs, (None if wanted == JobFilter() else wanted,))
 
     def overview_later(self, *, client: str | None = None) -> ReplyFuture[Overview]:
-        """Read the server's jobs by kind, with the reasons for waiting, and its operations.
+        """Read how many jobs, by kind, and operations are in each state.
 
+        Of a kind also the wait of the oldest ready job, the workers, and whether it is paused.
         `client`: of that client alone; the server looks at each job.
         """
         wanted = None if client is None else checked_text(client, "client")
         return self._call(ReadOverview, (wanted,))
 
     def cancel_job_later(self, job: JobName) -> ReplyFuture[bool]:
-        """Cancel a job, by id; False if it has ended or is not known.
+        """Cancel a job, by id; False if it has ended, is dead or is not known.
 
         A job that no handler runs ends at once. For a running job, `job.cancelled` is set in the
         handler, and no attempt follows: the job ends as done if the handler succeeds, else as
@@ -185,7 +186,8 @@ class LaterJobCalls(CallSender):
     ) -> ReplyFuture[bool]:
         """Move a job to another time, `delay` from now or `at` an aware datetime.
 
-        False if the job runs, has ended or is not known. `at` in the past: the job is due at once.
+        False if the job runs, has ended, is dead or is not known. `at` in the past: the job is due
+        at once.
         """
         timeout_ms, due_ms = _time_of(delay, at)
         job_id = job_id_of(job)

@@ -28,7 +28,10 @@ class LeaseCalls:
         self._boot_ns = platform.boot_ns
         self.new_holder: Callable[[], str] = platform.new_id
         self._ready: dict[tuple[str, str], Callable[[], None]] = {}
-        self.keeper: LeaseKeeper = LeaseKeeper(self.keep, self.now, f"{name}-leases")
+        self.pass_time: Callable[[Callable[[], bool], float], float | None] = platform.wait
+        self.keeper: LeaseKeeper = LeaseKeeper(
+            self.keep, self.now, f"{name}-leases", platform.thread
+        )
 
     def now(self) -> float:
         """Return seconds of a clock that goes on while the machine is suspended."""

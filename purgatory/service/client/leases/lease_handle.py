@@ -149,7 +149,7 @@ class LeaseHandle(LeaseOwner):
                 token = self._wait(*self._take(holder, asked_at, deadline))
             if token is not None:
                 break
-            woken.wait(self._seconds_to_wait(deadline))
+            woken.wait(calls.pass_time(woken.is_set, self._seconds_to_wait(deadline)))
             woken.clear()
         self.lost = threading.Event()
         self._keep(token, holder, asked_at, self.lost.set)

@@ -10,9 +10,14 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from _purgatory_cpython.threads import InterruptibleThread
 from purgatory.service.client.futures import ReplyFuture
-from purgatory.service.platform import CLOCK_ERROR
+from purgatory.service.platform import (
+    CLOCK_ERROR,
+    REAL_PLATFORM,
+    LoopThread,
+    RunnableLoop,
+    WakeableThread,
+)
 
 # Requests in the time of a lease.
 _KEPT_PER_TIME: Final = 3
@@ -24,6 +29,8 @@ JOIN_S: Final = 2.0
 
 #: Asks the server to keep a lease, by name, holder and milliseconds.
 Keep = Callable[[str, str, int], ReplyFuture[bool]]
+#: Makes a thread of a name.
+MakeThread = Callable[[RunnableLoop, str], WakeableThread]
 
 
 class KeptLease:
@@ -61,17 +68,27 @@ class KeptLease:
 
 
 class LeaseKeeper:
-    """Keeps leases with `keep`, in a thread named `name`; `clock` returns seconds."""
+    """Keeps leases with `keep`, in a thread named `name`; `clock` returns seconds.
 
-    def __init__(self, keep: Keep, clock: Callable[[], float], name: str) -> None:
+    The `RunnableLoop` of that thread.
+    """
+
+    def __init__(
+        self,
+        keep: Keep,
+        clock: Callable[[], float],
+        name: str,
+        make_thread: MakeThread = REAL_PLATFORM.thread,
+    ) -> None:
         self._keep = keep
         self._clock = clock
         self._name = name
+        self._make_thread = make_thread
         # Guards the fields below; notified when a lease has changed.
         self._changed = threading.Condition()
         self._leases: dict[str, KeptLease] = {}  # by holder
         self._is_running = False
-        self._thread: threading.Thread | None = None  # the last
+        self._thread: WakeableThread | None = None  # the last
 
     def add(self, lease: KeptLease) -> None:
         """Keep a lease from now on."""
@@ -79,18 +96,23 @@ class LeaseKeeper:
             self._leases[lease.holder] = lease
             if not self._is_running:
                 self._start()
-            self._changed.notify()
+            self._wake()
 
     def _start(self) -> None:
-        self._is_running = True
-        self._thread = InterruptibleThread(target=self._run, name=self._name, daemon=True)
+        self._thread = self._make_thread(self, self._name)
         self._thread.start()
+        self._is_running = True  # last: if no thread is left, the next lease tries again
+
+    def _wake(self) -> None:
+        self._changed.notify()
+        if self._thread is not None:
+            self._thread.wake()
 
     def remove(self, lease: KeptLease) -> bool:
         """Keep a lease no longer; False: it is lost."""
         with self._changed:
             found = self._leases.pop(lease.holder, None)
-            self._changed.notify()
+            self._wake()
         return found is not None
 
     def close(self) -> None:
@@ -99,21 +121,33 @@ class LeaseKeeper:
             leases, thread = list(self._leases.values()), self._thread
         for lease in leases:
             self._lose(lease)
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(JOIN_S)
+        if thread is not None:
+            _join(thread)
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """See `RunnableLoop`."""
         while True:
             self.step()
             with self._changed:
-                if not self._leases:
-                    self._is_running = False
+                if self.finished():
                     return
-                self._changed.wait(self._seconds())
+                self._changed.wait(self.sleep_seconds())
 
-    def _seconds(self) -> float:
-        due_at = min(lease.due_at for lease in self._leases.values())
+    def sleep_seconds(self) -> float:
+        """See `Loop`."""
+        with self._changed:
+            due_at = min(lease.due_at for lease in self._leases.values())
         return max(0.0, due_at - self._clock())
+
+    def finished(self) -> bool:
+        """See `Loop`. After True the next lease gets another thread."""
+        with self._changed:
+            if not self._leases:
+                self._is_running = False
+            return not self._leases
+
+    def shut_down(self) -> None:
+        """See `Loop`: there is nothing to release."""
 
     def step(self) -> None:
         """Ask for due leases, and give up lost leases."""
@@ -146,8 +180,13 @@ class LeaseKeeper:
                 pause_s = min(_RETRY_S, lease.keep_ms / 1000 / _RETRIES_PER_TIME)
                 lease.retry_at = self._clock() + pause_s
             lease.is_asking = False
-            self._changed.notify()
+            self._wake()
 
     def _lose(self, lease: KeptLease) -> None:
         if self.remove(lease):
             lease.on_lost()
+
+
+def _join(thread: LoopThread) -> None:
+    if thread is not threading.current_thread():
+        thread.join(JOIN_S)

@@ -1,6 +1,5 @@
 """RepeatHandle, AsyncRepeatHandle: a repeat in a program. A `RepeatHandle` is for any thread."""
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
@@ -10,6 +9,7 @@ from zoneinfo import ZoneInfo
 from purgatory.service.client.trace_context import unwrap
 from purgatory.service.encoding import unpack_or_raw
 from purgatory.service.job_messages import RepeatChanged, Repeats, RepeatState
+from purgatory.service.platform import Platform
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # What verbs return.
@@ -93,7 +93,7 @@ class RepeatFacts:
 
     @property
     def last(self) -> datetime | None:
-        """When the last job was due, aware; None: no job yet."""
+        """The time of the last job, without its jitter, aware; None: no job yet."""
         return self._moment(self._latest().last_ms)
 
     @property
@@ -157,6 +157,12 @@ class RepeatControl(Protocol[_Changed_co, _Found_co]):
         """Read repeats."""
 
 
+class RepeatOwner(RepeatControl[RepeatChanged, Repeats], Protocol):
+    """The part of a `Client` that a `RepeatHandle` uses."""
+
+    platform: Platform
+
+
 class RepeatHandle(RepeatVerbs[bool]):
     """A repeat at the server: what `Client.repeat` returns.
 
@@ -164,10 +170,11 @@ class RepeatHandle(RepeatVerbs[bool]):
     second; they raise the errors of the client's methods. After `delete` they stay unchanged.
     """
 
-    def __init__(self, owner: RepeatControl[RepeatChanged, Repeats], state: RepeatState) -> None:
+    def __init__(self, owner: RepeatOwner, state: RepeatState) -> None:
         super().__init__(state)
         self._owner = owner
-        self._read_s = time.monotonic()
+        self._monotonic = owner.platform.monotonic
+        self._read_s = self._monotonic()
         self._is_deleted = False
 
     def _change(self, change: str) -> bool:
@@ -176,13 +183,13 @@ class RepeatHandle(RepeatVerbs[bool]):
         return answer.done
 
     def _latest(self) -> RepeatState:
-        if not self._is_deleted and time.monotonic() - self._read_s > _FRESH_S:
+        if not self._is_deleted and self._monotonic() - self._read_s > _FRESH_S:
             found = self._owner.repeats_page(client=self.client, name=self.name).repeats
             self._note(found[0] if found else None)
         return self._state
 
     def _note(self, state: RepeatState | None) -> None:
-        self._read_s = time.monotonic()
+        self._read_s = self._monotonic()
         self._is_deleted = state is None
         if state is not None:
             self._state = state

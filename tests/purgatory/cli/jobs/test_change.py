@@ -13,7 +13,7 @@ def test_cancel(run, client):
         client.schedule(60, job_id=job_id, kind="mail" if job_id < "c" else "print", tags=["t"])
     assert run("cancel", "a", "x") == (
         1,
-        "1 job cancelled\nx: it has ended, or is not known\n",
+        "1 job cancelled\nx: it is dead, has ended, or is not known\n",
         "",
     )
     assert client.job("a").state == "cancelled"
@@ -48,7 +48,7 @@ def test_times(run, client):
     assert client.job("a").due >= before + timedelta(hours=1) - timedelta(milliseconds=5)
     assert run("run", "a", "x") == (
         1,
-        "1 job to be run now\nx: it runs, has ended, or is not known\n",
+        "1 job to be run now\nx: it runs, is dead, has ended, or is not known\n",
         "",
     )
     eventually(lambda: client.job("a").state == "ready")

@@ -103,3 +103,25 @@ def test_removed(bench):
     assert bench.keeper.remove(bench.lease)
     assert bench.step_at(500) == 0
     assert bench.lost == []
+
+
+def test_a_thread_that_cannot_be_started():
+    """The next lease has another try."""
+    started, errors = [], [RuntimeError("can't start new thread")]
+
+    class Thread:
+        def start(self):
+            started.append(self)
+            if errors:
+                raise errors.pop()
+
+        def wake(self):
+            """There is nothing to wake."""
+
+    keeper = LeaseKeeper(None, lambda: 0.0, "keeper", lambda _loop, _name: Thread())
+    leases = [KeptLease("n", holder, 30_000, 0.0, list) for holder in "abc"]
+    with pytest.raises(RuntimeError):
+        keeper.add(leases[0])
+    for lease in leases[1:]:
+        keeper.add(lease)
+    assert len(started) == 2

@@ -2,6 +2,7 @@
 
 import pytest
 
+from purgatory.service.client.repeats.repeat_handle import RepeatHandle
 from purgatory.service.encoding import unpack
 from purgatory.service.job_messages import ChangeRepeat, Repeat, SetRepeat
 from purgatory.service.protocol import MADE_UP, NOTHING, How, Raw
@@ -68,6 +69,8 @@ class TestIntervals:
         assert all(0 <= ms <= 5_001 for ms in late)
         assert len(set(late)) > 10
         assert server.leased_at[0][1] == "r@2001-09-09T01:46:50Z"
+        assert (server.state_of().last_ms - START_MS) % (10 * SECOND) == 0  # without jitter
+        assert "The time of the last job, without its jitter" in RepeatHandle.last.__doc__
 
     def test_the_jitter_of_a_run_is_the_same_after_a_restart(self, server):
         """So a restart neither makes a run earlier nor another one of the same time."""
