@@ -6,7 +6,7 @@ reader or writer belongs to one thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, chain, pairwise
 from operator import itemgetter
@@ -48,8 +48,9 @@ class ParquetRowReader(RowReader):
         return [str(name) for name in self._file.schema_arrow.names]
 
     def bind(self, table: Table[Any]) -> None:
-        """Choose the table; `TraceError` if a column is missing or has a wrong type."""
+        """Choose the table; `TraceError` if a column is missing, or has a wrong name or type."""
         found = self.columns()
+        check_case(str(self._path), found, table.names)
         table.check_columns(str(self._path), found)
         present = [column for column in table.columns if column.name in found]
         for column in present:
@@ -213,6 +214,19 @@ def load_pyarrow(path: Path) -> Any:
             f"{path}: Parquet needs pyarrow: pip install 'timer-purgatory[trace]'"
         ) from error
     return pa
+
+
+def check_case(path: str, found: Collection[str], names: Iterable[str]) -> None:
+    """Raise TraceError for a column whose name differs from one of `names` only by case.
+
+    Spark would read the column, Arrow would not.
+    """
+    for name in names:
+        for other in found:
+            if other != name and other.lower() == name.lower():
+                raise TraceError(
+                    f"{path}: the name of column {other} differs from {name} only by case"
+                )
 
 
 def _check_magic(path: Path) -> None:

@@ -7,11 +7,14 @@ integers. The footers tell more, and only of the columns of the table.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from purgatory.spark.errors import TableError
+from purgatory.trace.errors import TraceError
+from purgatory.trace.parquet_format import check_case
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,22 +38,33 @@ class FooterColumns(NamedTuple):
 def footer_types(
     spark: SparkSession, files: Iterable[str], names: Collection[str]
 ) -> list[dict[str, str]]:
-    """Return the logical types of columns in each file."""
+    """Return the logical types of columns in each file, or physical ones of columns without.
+
+    Raises `TableError` for a file with a name that differs from one of `names` only by case.
+    """
     return [_types_in(spark, file, names) for file in files]
 
 
 def _types_in(spark: SparkSession, file: str, names: Collection[str]) -> dict[str, str]:
     with _footer_schema(spark, file) as schema:
+        _check_case(file, [str(column.getName()) for column in schema.getFields()], names)
         there = [name for name in names if schema.containsField(name)]
-        return {name: str(schema.getType(name).getLogicalTypeAnnotation()) for name in there}
+        return {name: _type_name(schema.getType(name)) for name in there}
+
+
+def _type_name(column: Any) -> str:
+    """Return the logical type of a column, or the physical one of a column without."""
+    logical = column.getLogicalTypeAnnotation()
+    if logical is None and column.isPrimitive():
+        return str(column.asPrimitiveType().getPrimitiveTypeName())
+    return str(logical)
 
 
 def footer_columns(spark: SparkSession, file: str, names: Collection[str]) -> FooterColumns:
-    """Return what a file says of some columns; `TableError` if two differ only by case."""
+    """Return what a file says of some columns; `TableError` as for `footer_types`."""
     jvm: Any = spark.sparkContext._jvm
     types = _types_in(spark, file, names)
     with _footer_schema(spark, file) as schema:
-        _check_case(file, [str(column.getName()) for column in schema.getFields()], names)
         typed = [name for name, kind in types.items() if kind != UNTYPED]
         if not typed:
             return FooterColumns("", tuple(types.items()))
@@ -64,11 +78,10 @@ def footer_columns(spark: SparkSession, file: str, names: Collection[str]) -> Fo
 
 
 def _check_case(file: str, found: Collection[str], names: Collection[str]) -> None:
-    # Spark would fail while it reads the rows.
-    for name in names:
-        alike = [one for one in found if one.lower() == name.lower()]
-        if len(alike) > 1:
-            raise TableError(f"{file}: the names of columns {', '.join(alike)} differ only by case")
+    try:
+        check_case(re.sub("^file:/+", "/", file), found, names)
+    except TraceError as error:
+        raise TableError(str(error)) from None
 
 
 @contextmanager

@@ -142,6 +142,15 @@ def test_only_the_columns_asked_for(data_dir):
         JournalSource({"path": "p"}).reader(StructType().add("at_ms", StringType()))
 
 
+def test_a_name_that_differs_only_by_case(tmp_path):
+    """It is refused, as by all readers: its values would be missed."""
+    file = tmp_path / "events.parquet"
+    pq.write_table(pa.table({"key": ["a"], "at_ms": [1], "Hold_ms": [2]}), file)
+    columns = StructType().add("key", StringType())
+    with pytest.raises(TableError, match="column Hold_ms differs from hold_ms only by case"):
+        read(tmp_path, columns=columns, table="events")
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
