@@ -53,7 +53,7 @@ from purgatory.spark.errors import TableError
 from purgatory.spark.tables.schema import schema_of
 from purgatory.trace import Reader, TraceError
 from purgatory.trace.formats import files_of
-from purgatory.trace.parquet_format import check_case, unix_ms
+from purgatory.trace.parquet_format import check_case, check_type, unix_ms
 from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES, Table
 from purgatory.trace.validation import INT64_MAX, INT64_MIN
 
@@ -151,7 +151,7 @@ class JournalReader(DataSourceReader):
 
     def _read_parquet(self, file: Path) -> Iterator[pa.RecordBatch]:
         schema = to_arrow_schema(self._schema)
-        _check_case(file, _TABLES[self._table])
+        _check_columns(file, _TABLES[self._table])
         stamps = _timestamps_in(file, _TABLES[self._table], schema)
         for field in stamps:
             schema = schema.set(schema.get_field_index(field.name), field)
@@ -175,9 +175,14 @@ class JournalReader(DataSourceReader):
             raise TableError(str(error)) from error
 
 
-def _check_case(file: Path, table: Table[Any]) -> None:
+def _check_columns(file: Path, table: Table[Any]) -> None:
+    """Raise `TableError` for a name or a type that a replay refuses."""
+    schema = pq.read_schema(file)
     try:
-        check_case(str(file), pq.read_schema(file).names, table.names)
+        check_case(str(file), schema.names, table.names)
+        for column in table.columns:
+            if schema.names.count(column.name) == 1:
+                check_type(pa, file, schema, column)
     except TraceError as error:
         raise TableError(str(error)) from error
 

@@ -54,7 +54,7 @@ class ParquetRowReader(RowReader):
         table.check_columns(str(self._path), found)
         present = [column for column in table.columns if column.name in found]
         for column in present:
-            self._check_type(column)
+            check_type(self._pa, self._path, self._file.schema_arrow, column)
         self._table = table
         self._columns = table.columns
         self._names = [column.name if column in present else None for column in table.columns]
@@ -126,15 +126,6 @@ class ParquetRowReader(RowReader):
                     array = unix_ms(self._pa, array)
                 arrays[column.name] = _plain(self._pa, array, column.type)
         return arrays
-
-    def _check_type(self, column: Column) -> None:
-        found = self._file.schema_arrow.field(column.name).type
-        if column.is_time and self._pa.types.is_timestamp(found):
-            return
-        if not _holds(self._pa.types, found, column.type):
-            raise TraceError(
-                f"{self._path}: column {column.name} holds {found}, expected {column.type.value}"
-            )
 
 
 class ParquetRowWriter(RowWriter):
@@ -227,6 +218,17 @@ def check_case(path: str, found: Collection[str], names: Iterable[str]) -> None:
                 raise TraceError(
                     f"{path}: the name of column {other} differs from {name} only by case"
                 )
+
+
+def check_type(pa: Any, path: Path, schema: Any, column: Column) -> None:
+    """Raise TraceError if a column has a type that does not hold its values."""
+    found = schema.field(column.name).type
+    if column.is_time and pa.types.is_timestamp(found):
+        return
+    if not _holds(pa.types, found, column.type):
+        raise TraceError(
+            f"{path}: column {column.name} holds {found}, expected {column.type.value}"
+        )
 
 
 def _check_magic(path: Path) -> None:

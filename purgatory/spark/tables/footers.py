@@ -7,10 +7,14 @@ integers. The footers tell more, and only of the columns of the table.
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.ipc
 
 from purgatory.spark.errors import TableError
 from purgatory.trace.errors import TraceError
@@ -21,6 +25,9 @@ if TYPE_CHECKING:
 
 # The logical type of a column of nulls that pyarrow and pandas write if no value has a type.
 UNTYPED: Final = "UNKNOWN"
+# A type of Arrow, as pandas writes differences of times. For Parquet such a column holds integers.
+DURATION: Final = "DURATION"
+_OF_ARROW: Final = "ARROW:schema"
 
 
 class FooterColumns(NamedTuple):
@@ -46,10 +53,24 @@ def footer_types(
 
 
 def _types_in(spark: SparkSession, file: str, names: Collection[str]) -> dict[str, str]:
-    with _footer_schema(spark, file) as schema:
+    with _metadata(spark, file) as metadata:
+        schema = metadata.getSchema()
         _check_case(file, [str(column.getName()) for column in schema.getFields()], names)
-        there = [name for name in names if schema.containsField(name)]
-        return {name: _type_name(schema.getType(name)) for name in there}
+        durations = _durations(metadata.getKeyValueMetaData().get(_OF_ARROW))
+        return {
+            name: DURATION if name in durations else _type_name(schema.getType(name))
+            for name in names
+            if schema.containsField(name)
+        }
+
+
+def _durations(written: str | None) -> set[str]:
+    """Return the columns of a file that are durations by the schema that Arrow writes."""
+    try:
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(written or "")))
+    except (ValueError, EOFError, OSError):  # of another program
+        return set()
+    return {field.name for field in schema if pa.types.is_duration(field.type)}
 
 
 def _type_name(column: Any) -> str:
@@ -64,7 +85,8 @@ def footer_columns(spark: SparkSession, file: str, names: Collection[str]) -> Fo
     """Return what a file says of some columns; `TableError` as for `footer_types`."""
     jvm: Any = spark.sparkContext._jvm
     types = _types_in(spark, file, names)
-    with _footer_schema(spark, file) as schema:
+    with _metadata(spark, file) as metadata:
+        schema = metadata.getSchema()
         typed = [name for name, kind in types.items() if kind != UNTYPED]
         if not typed:
             return FooterColumns("", tuple(types.items()))
@@ -85,7 +107,7 @@ def _check_case(file: str, found: Collection[str], names: Collection[str]) -> No
 
 
 @contextmanager
-def _footer_schema(spark: SparkSession, file: str) -> Iterator[Any]:
+def _metadata(spark: SparkSession, file: str) -> Iterator[Any]:
     context = spark.sparkContext
     jvm: Any = context._jvm
     settings = context._jsc.hadoopConfiguration()
@@ -93,6 +115,6 @@ def _footer_schema(spark: SparkSession, file: str) -> Iterator[Any]:
     source = jvm.org.apache.parquet.hadoop.util.HadoopInputFile.fromPath(path, settings)
     reader = jvm.org.apache.parquet.hadoop.ParquetFileReader.open(source)
     try:
-        yield reader.getFileMetaData().getSchema()
+        yield reader.getFileMetaData()
     finally:
         reader.close()

@@ -32,6 +32,7 @@ TIME = "submitted_ms", "Unix milliseconds as int64"
         (NUMBER, pa.nulls(1), None),
         (TIME, pa.nulls(1), None),
         (TEXT, pa.nulls(1), "nulls without a type"),
+        (NUMBER, pa.array([5], pa.duration("us")), "DURATION"),
         (NUMBER, pa.array([5.0]), "DOUBLE"),
         (NUMBER, pa.array(["5"]), "STRING"),
         (TEXT, pa.array(["k"]), None),
