@@ -26,15 +26,13 @@ from purgatory.replay.summary import ReplaySummary
 from purgatory.replay.timeline import Part, Timeline
 from purgatory.trace import Extension, KeyEvent, Operation, OutcomeRow, TraceError
 from purgatory.trace.tables import Columns, batched
-from purgatory.trace.validation import INT64_MAX
+from purgatory.trace.validation import FARTHEST_MS, INT64_MAX
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 # More events than fit into memory.
 _MAX_HELD: Final = 2**60
-#: The farthest time of a row from 1970, 36 million years: a timer counts it with any timeout.
-FARTHEST_MS: Final = 2**60
 # Different ends counted until they go to the summaries.
 _MAX_COUNTED: Final = 16_384
 # Columns of a table of operations or outcomes.

@@ -53,7 +53,7 @@ from purgatory.spark.errors import TableError
 from purgatory.spark.tables.schema import schema_of
 from purgatory.trace import Reader, TraceError
 from purgatory.trace.formats import files_of
-from purgatory.trace.parquet_format import unix_ms
+from purgatory.trace.parquet_format import check_case, check_type, unix_ms
 from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES, Table
 from purgatory.trace.validation import INT64_MAX, INT64_MIN
 
@@ -151,6 +151,7 @@ class JournalReader(DataSourceReader):
 
     def _read_parquet(self, file: Path) -> Iterator[pa.RecordBatch]:
         schema = to_arrow_schema(self._schema)
+        _check_columns(file, _TABLES[self._table])
         stamps = _timestamps_in(file, _TABLES[self._table], schema)
         for field in stamps:
             schema = schema.set(schema.get_field_index(field.name), field)
@@ -172,6 +173,18 @@ class JournalReader(DataSourceReader):
                     yield tuple(values[name] for name in names)
         except TraceError as error:
             raise TableError(str(error)) from error
+
+
+def _check_columns(file: Path, table: Table[Any]) -> None:
+    """Raise `TableError` for a name or a type that a replay refuses."""
+    schema = pq.read_schema(file)
+    try:
+        check_case(str(file), schema.names, table.names)
+        for column in table.columns:
+            if schema.names.count(column.name) == 1:
+                check_type(pa, file, schema, column)
+    except TraceError as error:
+        raise TableError(str(error)) from error
 
 
 def _timestamps_in(file: Path, table: Table[Any], wanted: pa.Schema) -> list[pa.Field]:

@@ -6,7 +6,7 @@ reader or writer belongs to one thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, chain, pairwise
 from operator import itemgetter
@@ -48,12 +48,13 @@ class ParquetRowReader(RowReader):
         return [str(name) for name in self._file.schema_arrow.names]
 
     def bind(self, table: Table[Any]) -> None:
-        """Choose the table; `TraceError` if a column is missing or has a wrong type."""
+        """Choose the table; `TraceError` if a column is missing, or has a wrong name or type."""
         found = self.columns()
+        check_case(str(self._path), found, table.names)
         table.check_columns(str(self._path), found)
         present = [column for column in table.columns if column.name in found]
         for column in present:
-            self._check_type(column)
+            check_type(self._pa, self._path, self._file.schema_arrow, column)
         self._table = table
         self._columns = table.columns
         self._names = [column.name if column in present else None for column in table.columns]
@@ -125,15 +126,6 @@ class ParquetRowReader(RowReader):
                     array = unix_ms(self._pa, array)
                 arrays[column.name] = _plain(self._pa, array, column.type)
         return arrays
-
-    def _check_type(self, column: Column) -> None:
-        found = self._file.schema_arrow.field(column.name).type
-        if column.is_time and self._pa.types.is_timestamp(found):
-            return
-        if not _holds(self._pa.types, found, column.type):
-            raise TraceError(
-                f"{self._path}: column {column.name} holds {found}, expected {column.type.value}"
-            )
 
 
 class ParquetRowWriter(RowWriter):
@@ -213,6 +205,30 @@ def load_pyarrow(path: Path) -> Any:
             f"{path}: Parquet needs pyarrow: pip install 'timer-purgatory[trace]'"
         ) from error
     return pa
+
+
+def check_case(path: str, found: Collection[str], names: Iterable[str]) -> None:
+    """Raise TraceError for a column whose name differs from one of `names` only by case.
+
+    Spark would read the column, Arrow would not.
+    """
+    for name in names:
+        for other in found:
+            if other != name and other.lower() == name.lower():
+                raise TraceError(
+                    f"{path}: the name of column {other} differs from {name} only by case"
+                )
+
+
+def check_type(pa: Any, path: Path, schema: Any, column: Column) -> None:
+    """Raise TraceError if a column has a type that does not hold its values."""
+    found = schema.field(column.name).type
+    if column.is_time and pa.types.is_timestamp(found):
+        return
+    if not _holds(pa.types, found, column.type):
+        raise TraceError(
+            f"{path}: column {column.name} holds {found}, expected {column.type.value}"
+        )
 
 
 def _check_magic(path: Path) -> None:

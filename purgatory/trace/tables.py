@@ -65,7 +65,9 @@ class Column(NamedTuple):
 
 OpId = Annotated[str, Column(rules.NAME)]
 Kind = Annotated[str, Column(rules.TEXT, default="", has_few=True)]
-Time = Annotated[int, Column(rules.INTEGER, is_time=True)]
+Time = Annotated[int, Column(rules.TIME, is_time=True)]
+#: In a row that the product writes; a deadline may be later than any row of a trace.
+AnyTime = Annotated[int, Column(rules.INTEGER, is_time=True)]
 Milliseconds = Annotated[int, Column(rules.INTEGER)]
 
 
@@ -120,10 +122,10 @@ class OutcomeRow(NamedTuple):
     op_id: OpId
     kind: Kind
     outcome: Annotated[str, Column(rules.OUTCOME, has_few=True)]
-    at_ms: Time
+    at_ms: AnyTime
     by_key: Annotated[str | None, Column(rules.COMPLETING_KEY, beside="outcome", default=None)]
-    submitted_ms: Time
-    deadline_ms: Time
+    submitted_ms: AnyTime
+    deadline_ms: AnyTime
     waited_ms: Milliseconds
     lateness_ms: Milliseconds
 
@@ -142,10 +144,10 @@ class JobRow(NamedTuple):
     state: Annotated[str, Column(rules.JOB_END, has_few=True)]
     client: Annotated[str, Column(rules.TEXT, has_few=True)]
     tags: Annotated[tuple[str, ...], Column(rules.TEXTS, default=())]
-    submitted_ms: Time
-    due_ms: Time
+    submitted_ms: AnyTime
+    due_ms: AnyTime
     began_ms: Annotated[int | None, Column(rules.INTEGER, default=None, is_time=True)]
-    ended_ms: Time
+    ended_ms: AnyTime
     attempts: Annotated[int, Column(rules.INTEGER)]
     queue_ms: Annotated[int | None, Column(rules.INTEGER, default=None)]
     run_ms: Annotated[int | None, Column(rules.INTEGER, default=None)]

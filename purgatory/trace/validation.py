@@ -15,6 +15,8 @@ from typing import Any, Final, NamedTuple
 
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
+#: The farthest time of a row from 1970, 36 million years: a timer counts it with any timeout.
+FARTHEST_MS: Final = 2**60
 COMPLETED: Final = "completed"
 EXPIRED: Final = "expired"
 FAILED: Final = "failed"
@@ -155,6 +157,21 @@ def _are_int64_in_array(pa: Any, array: Any, _beside: Any) -> bool:
     return _bounds(pa, array)[1] <= INT64_MAX
 
 
+def _time_fault(value: Any, beside: Any) -> str:
+    is_near = type(value) is int and -FARTHEST_MS <= value <= FARTHEST_MS
+    return "" if is_near else _int64_fault(value, beside) or "a time within 2**60 ms of 1970"
+
+
+def _are_times(values: list[Any], _beside: Any) -> bool:
+    is_int = set(map(type, values)) == {int}
+    return is_int and min(values) >= -FARTHEST_MS and max(values) <= FARTHEST_MS
+
+
+def _are_times_in_array(pa: Any, array: Any, _beside: Any) -> bool:
+    first, last = _bounds(pa, array)
+    return first >= -FARTHEST_MS and last <= FARTHEST_MS
+
+
 def _span_fault(value: Any, start_ms: Any, end: str) -> str:
     if type(value) is not int or not 0 <= value <= INT64_MAX:
         return "an integer of 64 bits, 0 or more"
@@ -236,6 +253,7 @@ _PLAIN_KEYS: Final = "type({value}) in (tuple, list) and len({value}) == 1 and "
     _PLAIN_NAME.replace("{value}", "{value}[0]")
 )
 _PLAIN_INTEGER: Final = f"type({{value}}) is int and {INT64_MIN} <= {{value}} <= {INT64_MAX}"
+_PLAIN_TIME: Final = f"type({{value}}) is int and {-FARTHEST_MS} <= {{value}} <= {FARTHEST_MS}"
 _PLAIN_SPAN: Final = f"type({{value}}) is int and 0 <= {{value}} <= {INT64_MAX} - {{beside}}"
 _IN_OUTCOMES: Final = f"{{value}} in {OUTCOMES}"
 
@@ -250,6 +268,8 @@ COMPLETING_KEY: Final = ValueRule(
 INTEGER: Final = ValueRule(
     _TYPE.INT64, _int64_fault, _are_int64, _are_int64_in_array, _PLAIN_INTEGER
 )
+#: The Unix milliseconds of a row of a trace. A replay's timer counts no later ones.
+TIME: Final = ValueRule(_TYPE.INT64, _time_fault, _are_times, _are_times_in_array, _PLAIN_TIME)
 #: A duration from the time beside it.
 SPAN: Final = ValueRule(
     _TYPE.INT64,

@@ -6,11 +6,12 @@ from hypothesis import strategies as st
 
 from purgatory.trace.errors import BadValue
 from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES, Table
-from purgatory.trace.validation import INT64_MAX, INT64_MIN
+from purgatory.trace.validation import FARTHEST_MS, INT64_MAX, INT64_MIN
 
 # Good values and bad ones, for any column.
 TEXTS = ["", "a", "b", "\udcff", "completed", "expired"]
-NUMBERS = [-1, 0, 1, 2, 1.0, INT64_MIN, INT64_MAX, INT64_MAX + 1, True, False, None]
+FAR = [-FARTHEST_MS - 1, -FARTHEST_MS, FARTHEST_MS, FARTHEST_MS + 1]
+NUMBERS = [-1, 0, 1, 2, 1.0, *FAR, INT64_MIN, INT64_MAX, INT64_MAX + 1, True, False, None]
 LISTS = [(), ("a",), ("a", "a"), ["a", "b"], ("a", ""), ("a", None)]
 VALUES = st.sampled_from([*TEXTS, *NUMBERS, *LISTS])
 GOOD = {

@@ -26,7 +26,8 @@ _WANTED: Final = {
 }
 _INTEGERS: Final = ("int", "bigint")
 _UNSIGNED: Final = "INTEGER(64,false)"
-_OF_INTEGERS: Final = ("None", "INTEGER(")
+_OF_INTEGERS: Final = ("INT32", "INT64", "INTEGER(")
+_OTHERS: Final = {"string": "STRING", "boolean": "BOOLEAN"}
 
 
 class ParquetFiles(NamedTuple):
@@ -51,9 +52,16 @@ def _check_file(file: str, types: Mapping[str, str]) -> None:
         wanted = _WANTED.get(name)
         if wanted is None:
             continue  # of a source that is not a table's files
-        is_odd = wanted in _INTEGERS and (kind == _UNSIGNED or not kind.startswith(_OF_INTEGERS))
-        if is_odd or kind == UNTYPED:
+        if not _is_of_type(kind, wanted):
             raise TableError(f"{shown}: column {name} holds {_shown(kind)}; {_expected(name)}")
+
+
+def _is_of_type(kind: str, wanted: str) -> bool:
+    if wanted in _INTEGERS:
+        # Parquet keeps nulls without a type as integers: Spark reads integers of them, and no more.
+        return kind == UNTYPED or (kind != _UNSIGNED and kind.startswith(_OF_INTEGERS))
+    # Spark would take any bytes for a text. Lists have many forms.
+    return kind == _OTHERS[wanted] if wanted in _OTHERS else kind != UNTYPED
 
 
 def _shown(kind: str) -> str:

@@ -7,17 +7,27 @@ integers. The footers tell more, and only of the columns of the table.
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import pyarrow as pa
+import pyarrow.ipc
+
 from purgatory.spark.errors import TableError
+from purgatory.trace.errors import TraceError
+from purgatory.trace.parquet_format import check_case
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # The logical type of a column of nulls that pyarrow and pandas write if no value has a type.
 UNTYPED: Final = "UNKNOWN"
+# A type of Arrow, as pandas writes differences of times. For Parquet such a column holds integers.
+DURATION: Final = "DURATION"
+_OF_ARROW: Final = "ARROW:schema"
 
 
 class FooterColumns(NamedTuple):
@@ -35,22 +45,48 @@ class FooterColumns(NamedTuple):
 def footer_types(
     spark: SparkSession, files: Iterable[str], names: Collection[str]
 ) -> list[dict[str, str]]:
-    """Return the logical types of columns in each file."""
+    """Return the logical types of columns in each file, or physical ones of columns without.
+
+    Raises `TableError` for a file with a name that differs from one of `names` only by case.
+    """
     return [_types_in(spark, file, names) for file in files]
 
 
 def _types_in(spark: SparkSession, file: str, names: Collection[str]) -> dict[str, str]:
-    with _footer_schema(spark, file) as schema:
-        there = [name for name in names if schema.containsField(name)]
-        return {name: str(schema.getType(name).getLogicalTypeAnnotation()) for name in there}
+    with _metadata(spark, file) as metadata:
+        schema = metadata.getSchema()
+        _check_case(file, [str(column.getName()) for column in schema.getFields()], names)
+        durations = _durations(metadata.getKeyValueMetaData().get(_OF_ARROW))
+        return {
+            name: DURATION if name in durations else _type_name(schema.getType(name))
+            for name in names
+            if schema.containsField(name)
+        }
+
+
+def _durations(written: str | None) -> set[str]:
+    """Return the columns of a file that are durations by the schema that Arrow writes."""
+    try:
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(written or "")))
+    except (ValueError, EOFError, OSError):  # of another program
+        return set()
+    return {field.name for field in schema if pa.types.is_duration(field.type)}
+
+
+def _type_name(column: Any) -> str:
+    """Return the logical type of a column, or the physical one of a column without."""
+    logical = column.getLogicalTypeAnnotation()
+    if logical is None and column.isPrimitive():
+        return str(column.asPrimitiveType().getPrimitiveTypeName())
+    return str(logical)
 
 
 def footer_columns(spark: SparkSession, file: str, names: Collection[str]) -> FooterColumns:
-    """Return what a file says of some columns; `TableError` if two differ only by case."""
+    """Return what a file says of some columns; `TableError` as for `footer_types`."""
     jvm: Any = spark.sparkContext._jvm
     types = _types_in(spark, file, names)
-    with _footer_schema(spark, file) as schema:
-        _check_case(file, [str(column.getName()) for column in schema.getFields()], names)
+    with _metadata(spark, file) as metadata:
+        schema = metadata.getSchema()
         typed = [name for name, kind in types.items() if kind != UNTYPED]
         if not typed:
             return FooterColumns("", tuple(types.items()))
@@ -64,15 +100,14 @@ def footer_columns(spark: SparkSession, file: str, names: Collection[str]) -> Fo
 
 
 def _check_case(file: str, found: Collection[str], names: Collection[str]) -> None:
-    # Spark would fail while it reads the rows.
-    for name in names:
-        alike = [one for one in found if one.lower() == name.lower()]
-        if len(alike) > 1:
-            raise TableError(f"{file}: the names of columns {', '.join(alike)} differ only by case")
+    try:
+        check_case(re.sub("^file:/+", "/", file), found, names)
+    except TraceError as error:
+        raise TableError(str(error)) from None
 
 
 @contextmanager
-def _footer_schema(spark: SparkSession, file: str) -> Iterator[Any]:
+def _metadata(spark: SparkSession, file: str) -> Iterator[Any]:
     context = spark.sparkContext
     jvm: Any = context._jvm
     settings = context._jsc.hadoopConfiguration()
@@ -80,6 +115,6 @@ def _footer_schema(spark: SparkSession, file: str) -> Iterator[Any]:
     source = jvm.org.apache.parquet.hadoop.util.HadoopInputFile.fromPath(path, settings)
     reader = jvm.org.apache.parquet.hadoop.ParquetFileReader.open(source)
     try:
-        yield reader.getFileMetaData().getSchema()
+        yield reader.getFileMetaData()
     finally:
         reader.close()

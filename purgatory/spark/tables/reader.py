@@ -24,7 +24,7 @@ from pyspark.sql.types import DecimalType, LongType, StringType, StructField, St
 from purgatory.printable import printable
 from purgatory.spark.errors import SPARK_ERRORS, TableError, error_message
 from purgatory.spark.filesystem import LITERAL_PATHS, FileSystem, file_system_for, find_paths
-from purgatory.spark.tables.footers import FooterColumns, footer_columns, footer_types
+from purgatory.spark.tables.footers import DURATION, FooterColumns, footer_columns, footer_types
 from purgatory.spark.tables.line_parser import (
     CSV,
     FAULT,
@@ -55,6 +55,7 @@ from purgatory.spark.tables.timestamps import (
     reads_nanoseconds_as_integers,
 )
 from purgatory.trace.errors import BadValue, TraceError
+from purgatory.trace.parquet_format import check_case
 from purgatory.trace.tables import table_named
 from purgatory.trace.text_formats import CsvRowReader, is_binary, object_of
 
@@ -80,6 +81,7 @@ _ROW_OF_PARTITION: Final = (1 << 33) - 1
 # Spark's error of a type that it cannot hold, and its hidden column of facts on the file.
 _ILLEGAL_TYPE: Final = "PARQUET_TYPE_ILLEGAL"
 _METADATA: Final = "_metadata"
+_CASE_SENSITIVE: Final = "spark.sql.caseSensitive"
 _SAMPLED_LINES: Final = 20
 
 # A damaged or missing file must fail the job, whatever the session's settings.
@@ -242,7 +244,7 @@ def _parse_parquet(
     """Parse files; those with different types of a column separately."""
     try:
         return _parse_inferred(spark, files, table, path)
-    except (*SPARK_ERRORS, TableError) as error:
+    except (*SPARK_ERRORS, TableError, TraceError) as error:
         if _now_reads_nanoseconds(spark, error):
             return _parse_parquet(spark, files, table, path)
         try:
@@ -257,14 +259,24 @@ def _parse_inferred(
     spark: SparkSession, files: Sequence[str], table: TableSpec, path: str
 ) -> list[ParsedRows]:
     """Parse files by the schema that Spark infers, in parallel, from all columns."""
-    # Merge the schemas, so that no column of only some files is lost.
-    reader = spark.read.options(**_options(files)).option("mergeSchema", "true")
-    rows = reader.parquet(*files)
+    schema = _merged_schema(spark, files)
+    check_case(path, schema.names, table.schema.names)
+    rows = spark.read.options(**_options(files)).schema(schema).parquet(*files)
     odd = _odd_columns(spark, rows, table)
-    types = footer_types(spark, files, odd) if odd else [{}]
+    # One footer tells enough of most tables: a journal may have thousands of files.
+    types = footer_types(spark, files if odd else files[:1], table.schema.names)
     if _METADATA in rows.columns or len({*map(str, types)}) > 1:
         return _parse_by_footers(spark, files, table)
     return [_parsed_parquet(rows, table, types[0], path)]
+
+
+def _merged_schema(spark: SparkSession, files: Sequence[str]) -> StructType:
+    """Return the columns of all files; a name that differs only by case is another column."""
+    # A copy of the session, as the setting would change the caller's queries.
+    session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    session.conf.set(_CASE_SENSITIVE, "true")
+    reader = session.read.options(**_options(files)).option("mergeSchema", "true")
+    return reader.parquet(*files).schema
 
 
 def _parse_by_footers(
@@ -325,14 +337,14 @@ def _odd_columns(spark: SparkSession, rows: DataFrame, table: TableSpec) -> list
 
 
 def _with_odd_columns(parsed: ParsedRows, types: Mapping[str, str], path: str) -> ParsedRows:
-    """Turn nanoseconds into milliseconds; refuse decimals that are no unsigned integers."""
+    """Turn nanoseconds into milliseconds; refuse durations, and decimals but unsigned integers."""
     columns = dict(parsed.columns)
     for name, kind in types.items():
         if is_nanoseconds(kind) and name not in TIME_COLUMNS:
             raise TableError(f"{path}: column {name} holds timestamps, expected bigint")
         if is_nanoseconds(kind):
             columns[name] = columns[name]._replace(value=ms_of_nanoseconds(columns[name].value))
-        elif kind.startswith("DECIMAL"):
+        elif kind.startswith(("DECIMAL", DURATION)):
             raise TableError(f"{path}: column {name} holds {kind}, expected bigint")
     return parsed._replace(columns=columns)
 

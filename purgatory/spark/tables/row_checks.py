@@ -31,6 +31,7 @@ from purgatory.spark.errors import TableError
 from purgatory.spark.tables.schema import EVENTS, EXTENSIONS, OPERATIONS, SEQUENCE
 from purgatory.spark.tables.timestamps import is_time, ms_of_timestamp
 from purgatory.trace import tables
+from purgatory.trace.validation import FARTHEST_MS
 
 if TYPE_CHECKING:
     from purgatory.trace.tables import Table
@@ -286,6 +287,11 @@ def integer_rules(name: str, columns: Mapping[str, ParsedColumn]) -> list[Rule]:
     return [Rule(name, columns[name].value.isNotNull(), _INT64)]
 
 
+def _time_rules(name: str, columns: Mapping[str, ParsedColumn]) -> list[Rule]:
+    is_near = columns[name].value.between(-FARTHEST_MS, FARTHEST_MS)
+    return [*integer_rules(name, columns), Rule(name, is_near, "a time within 2**60 ms of 1970")]
+
+
 def _timeout_rules(name: str, columns: Mapping[str, ParsedColumn]) -> list[Rule]:
     start = columns["submitted_ms" if "submitted_ms" in columns else "at_ms"].value
     timeout = columns[name].value
@@ -331,8 +337,8 @@ _RULES: Final = {
     "op_id": text_rules,
     "key": text_rules,
     "kind": kind_rules,
-    "submitted_ms": integer_rules,
-    "at_ms": integer_rules,
+    "submitted_ms": _time_rules,
+    "at_ms": _time_rules,
     "timeout_ms": _timeout_rules,
     "keys": _key_rules,
     "need": _need_rules,

@@ -161,6 +161,20 @@ def test_bad_rows_are_refused_and_skipped_on_demand(trace, tmp_path):
     assert "skipped 1 bad row of" in skipped.stdout
 
 
+def test_a_row_far_from_1970_is_a_bad_row(trace, tmp_path):
+    """Its time is beyond what a replay counts, and the rest is replayed without the row."""
+    events = tmp_path / "events.csv"
+    events.write_text(f"key,at_ms\nk0,400\nk1,{2**60 + 1}\n")
+    refused = run(trace[0], events)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert (
+        "events.csv, line 3, column at_ms: 1152921504606846977, expected a time" in refused.stderr
+    )
+    skipped = run(trace[0], events, "--skip-bad")
+    assert (skipped.returncode, row(skipped.stdout, "all")[:3]) == (0, ["all", "100", "1"])
+    assert "skipped 1 bad row of" in skipped.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [

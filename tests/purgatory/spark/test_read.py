@@ -143,6 +143,23 @@ def test_only_the_columns_asked_for(data_dir):
 
 
 @pytest.mark.parametrize(
+    ("name", "values", "said"),
+    [
+        ("Hold_ms", [2], "column Hold_ms differs from hold_ms only by case"),
+        ("hold_ms", pa.array([2], pa.duration("ns")), r"hold_ms holds duration\[ns\]"),
+        ("hold_ms", [2.0], "hold_ms holds double, expected integer"),
+    ],
+)
+def test_a_column_that_a_replay_refuses(tmp_path, name, values, said):
+    """It is refused, as by all readers: its values would be missed, or misread."""
+    file = tmp_path / "events.parquet"
+    pq.write_table(pa.table({"key": ["a"], "at_ms": [1], name: values}), file)
+    columns = StructType().add("key", StringType())
+    with pytest.raises(TableError, match=said):
+        read(tmp_path, columns=columns, table="events")
+
+
+@pytest.mark.parametrize(
     ("options", "said"),
     [
         ({}, "no path"),

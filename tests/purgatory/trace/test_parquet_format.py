@@ -116,6 +116,17 @@ def test_related_types_of_parquet_are_read(tmp_path, pq):
     ]
 
 
+@pytest.mark.parametrize("name", ["Kind", "OP_ID"])
+def test_a_name_that_differs_only_by_case_is_refused(tmp_path, pq, name):
+    """Spark would read the column, and Arrow would not: an engine would miss its values."""
+    pa = pq.pa
+    columns = {"op_id": ["a"], "submitted_ms": [1], "timeout_ms": [2], "keys": [["k"]]}
+    path = pq(tmp_path / "o.parquet", **columns, **{name: pa.array(["x"])})
+    words = f"o.parquet: the name of column {name} differs from {name.lower()} only by case"
+    with pytest.raises(TraceError, match=words):
+        read_operations(path)
+
+
 TEXTS = ["string", "large_string", "string_view", "dictionary"]
 LISTS = ["list_", "large_list", "list_view", "large_list_view", "fixed_size_list"]
 

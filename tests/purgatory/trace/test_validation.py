@@ -7,7 +7,7 @@ import pytest
 from purgatory.trace import Extension, KeyEvent, Operation, Outcome, TraceError
 from purgatory.trace.errors import BadValue
 from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES
-from purgatory.trace.validation import INT64_MAX, INT64_MIN
+from purgatory.trace.validation import FARTHEST_MS, INT64_MAX, INT64_MIN
 
 OPERATION = {
     "op_id": "op",
@@ -109,9 +109,24 @@ def test_need_counts_distinct_keys():
         checked_operation(**OPERATION | {"keys": ("a", "a")})
 
 
-def test_the_ends_of_64_bits_are_allowed():
-    """The smallest and the greatest time, and a deadline at the very end."""
-    assert checked_operation(**OPERATION | {"submitted_ms": INT64_MIN}).submitted_ms == INT64_MIN
+@pytest.mark.parametrize("at_ms", [-FARTHEST_MS, FARTHEST_MS])
+def test_a_row_s_time_is_one_that_a_replay_counts(at_ms):
+    """Up to 2**60 ms from 1970, in each table that a replay reads; an outcome may be later."""
+    further = at_ms + (1 if at_ms > 0 else -1)
+    assert checked_operation(**OPERATION | {"submitted_ms": at_ms}).submitted_ms == at_ms
+    assert checked_event("k", at_ms).at_ms == checked_extension("op", at_ms, 0).at_ms == at_ms
+    assert checked_outcome(**OUTCOME | {"at_ms": INT64_MAX}).at_ms == INT64_MAX
+    expected = r"expected a time within 2\*\*60 ms of 1970"
+    with pytest.raises(BadValue, match=f"column submitted_ms: {further}, {expected}"):
+        checked_operation(**OPERATION | {"submitted_ms": further})
+    with pytest.raises(BadValue, match=f"column at_ms: {further}, {expected}"):
+        checked_event("k", further)
+    with pytest.raises(BadValue, match=f"column at_ms: {further}, {expected}"):
+        checked_extension("op", further, 0)
+
+
+def test_a_deadline_may_be_at_the_end_of_64_bits():
+    """The last one that a column holds."""
     assert checked_operation(**OPERATION | {"timeout_ms": INT64_MAX - 100}).deadline_ms == INT64_MAX
 
 

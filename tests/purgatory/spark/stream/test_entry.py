@@ -3,6 +3,13 @@
 from purgatory.spark.stream.entry import CheckpointEntry
 
 
+def test_a_new_stream_has_no_rows():
+    """No row waits, and none was counted."""
+    entry = CheckpointEntry()
+    assert (entry.batch, entry.pending, entry.kept) == (-1, 0, 0)
+    assert not any(entry.counts.values())
+
+
 def test_a_line_tells_where_a_stream_stands():
     """Also for times that no calendar reaches."""
     assert str(CheckpointEntry()).startswith("batch -1, event time not begun, 0 operations")

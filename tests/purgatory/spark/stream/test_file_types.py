@@ -13,6 +13,7 @@ from tests.testing.stream_input import StreamInput
 pytestmark = pytest.mark.timeout(400)
 
 TEXT = "kind", "string"
+KEYS = "keys", "array<string>"
 NUMBER = "timeout_ms", "int64"
 TIME = "submitted_ms", "Unix milliseconds as int64"
 
@@ -28,9 +29,17 @@ TIME = "submitted_ms", "Unix milliseconds as int64"
         (NUMBER, pa.array([5], pa.uint32()), None),
         (NUMBER, pa.array([5], pa.int16()), None),
         (NUMBER, pa.array([5], pa.time64("us")), r"TIME\(MICROS,false\)"),
-        (NUMBER, pa.nulls(1), "nulls without a type"),
+        (NUMBER, pa.nulls(1), None),
+        (TIME, pa.nulls(1), None),
         (TEXT, pa.nulls(1), "nulls without a type"),
+        (NUMBER, pa.array([5], pa.duration("us")), "DURATION"),
+        (NUMBER, pa.array([5.0]), "DOUBLE"),
+        (NUMBER, pa.array(["5"]), "STRING"),
         (TEXT, pa.array(["k"]), None),
+        (TEXT, pa.array(["k"]).dictionary_encode(), None),
+        (TEXT, pa.array([b"k"]), "BINARY"),
+        (KEYS, pa.nulls(1), "nulls without a type"),
+        (KEYS, pa.array([["k"]], pa.large_list(pa.large_string())), None),
     ],
 )
 def test_types(spark, tmp_path, column, array, found):

@@ -10,7 +10,7 @@ import pytest
 
 from purgatory.spark.stream import bucket_table
 from purgatory.spark.stream.shard import EVENT, EXTENSION, OPERATION, Shard, compute_closed_ms
-from purgatory.spark.stream.shard_state import MAPS, ShardState
+from purgatory.spark.stream.shard_state import BUCKET_MAPS, MAPS, ShardState
 from purgatory.trace.validation import INT64_MIN
 from tests.testing.memory_store import MemoryStore
 from tests.testing.traces import expected, joined_full, random_full_traces
@@ -51,6 +51,7 @@ def run(trace, rng, *, jitter_ms, batches):
         state.flush()
         found += shard.outcomes
     assert not any(rows for name, rows in stores.items() if name != "facts")
+    assert not any(getattr(state, name).entries for name in BUCKET_MAPS)
     return sorted(found, key=repr)
 
 
@@ -67,6 +68,35 @@ def test_random_traces(monkeypatch, target):
         assert run(trace, rng, jitter_ms=jitter_ms, batches=batches) == wanted
     whole = joined_full(traces)
     assert run(whole, rng, jitter_ms=5, batches=20) == expected(whole)
+
+
+def micro_batches(*batches):
+    """Take and close the instants of each micro-batch; return the outcomes, and the last state."""
+    stores = {name: MemoryStore() for name in MAPS}
+    outcomes = []
+    for rows in batches:
+        state = ShardState(stores, extensible=True)
+        shard = Shard(state)
+        shard.take(rows)
+        shard.advance(max(row[0] for row in rows))
+        state.flush()
+        outcomes += shard.outcomes
+    return outcomes, state
+
+
+def test_an_extension_lasts_into_the_next_micro_batch():
+    """The operation is written again, although no other fact of it has changed."""
+    operation = [0, OPERATION, "f", 0, "o", "", 10, ["k"], 1]
+    extension = [5, EXTENSION, "f", 0, "o", 20]
+    outcomes, _ = micro_batches([operation], [extension], [[20, EVENT, "f", 0, "k", 0, False]])
+    assert [(o.outcome, o.at_ms, o.deadline_ms) for o in outcomes] == [("completed", 20, 25)]
+
+
+def test_a_completion_that_is_not_held_replaces_a_hold():
+    """The hold leaves the state, and its count: the number of buckets follows the count."""
+    held, plain = [1, EVENT, "f", 0, "k", 99, False], [2, EVENT, "f", 1, "k", 0, False]
+    assert micro_batches([held])[1].holds.entries == 1
+    assert micro_batches([held], [plain])[1].holds.entries == 0
 
 
 def test_a_small_batch_writes_what_it_changes():

@@ -454,8 +454,19 @@ def test_durations_of_parquet_are_no_timestamps(spark, tmp_path):
 def test_names_of_columns_that_differ_only_by_case(spark, tmp_path):
     """Spark takes them for one; they are named before a job starts."""
     pq.write_table(pa.table({"key": ["a"], "KEY": ["b"], "at_ms": [1]}), tmp_path / "e.parquet")
-    with pytest.raises(TableError, match=r"e\.parquet: .* columns key, KEY differ only by case"):
+    with pytest.raises(TableError, match=r"/e\.parquet: .* KEY differs from key only by case"):
         read_table(spark, str(tmp_path), EVENTS_TABLE)
+
+
+def test_names_of_two_files_that_differ_only_by_case(spark, tmp_path):
+    """Spark would read both as one column; a replay takes the second for another column."""
+    columns = {"key": ["a"], "at_ms": [1]}
+    pq.write_table(pa.table({**columns, "hold_ms": [2]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({**columns, "Hold_ms": [3]}), tmp_path / "2.parquet")
+    words = r"/2\.parquet: .* Hold_ms differs from hold_ms only by case"
+    with pytest.raises(TableError, match=words):
+        read_table(spark, str(tmp_path), EVENTS_TABLE)
+    assert spark.conf.get("spark.sql.caseSensitive") == "false"
 
 
 @pytest.mark.parametrize("digits", [9, 18, 20, 38])

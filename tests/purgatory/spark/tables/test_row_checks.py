@@ -27,7 +27,7 @@ from purgatory.spark.tables.row_checks import (
 from purgatory.spark.tables.schema import EVENTS, EXTENSIONS, OPERATIONS, REJECTED
 from purgatory.trace import Operation, tables
 from purgatory.trace.errors import BadValue
-from purgatory.trace.validation import INT64_MAX, INT64_MIN
+from purgatory.trace.validation import FARTHEST_MS, INT64_MAX, INT64_MIN
 
 # As operations, but with room for a need that does not fit.
 LOOSE = StructType(
@@ -238,7 +238,8 @@ def test_columns_of_other_names_are_passed_over(spark):
 
 
 texts = st.sampled_from(["", "a", "b", "é", None])
-integers = st.sampled_from([None, INT64_MIN, -1, 0, 1, 2, 3, INT64_MAX - 1, INT64_MAX])
+FAR = [-FARTHEST_MS - 1, -FARTHEST_MS, FARTHEST_MS, FARTHEST_MS + 1]
+integers = st.sampled_from([None, INT64_MIN, -1, 0, 1, 2, 3, *FAR, INT64_MAX - 1, INT64_MAX])
 rows = st.tuples(
     st.sampled_from(["", "o", None]),
     texts,
