@@ -98,6 +98,9 @@ class ParquetJournal:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError(f"{self!r} cannot be copied or pickled: it has files and a thread")
+
 
 class _OutcomeBuffer:
     """See `RowBuffer`. Numbers rows as it writes them, from 1 for each journal object."""

@@ -1,7 +1,9 @@
 """The journals of a purgatory: outcomes as commands in a mailbox, or as Parquet files."""
 
+import copy
 import gc
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -176,6 +178,16 @@ class TestLife:
         assert isinstance(error, JournalError)
         with pytest.raises(JournalError, match="closed"):
             journal.flush()
+
+    @pytest.mark.parametrize("copy_of", [copy.copy, copy.deepcopy, pickle.dumps])
+    def test_copies_are_refused(self, tmp_path, copy_of):
+        """A copy would share the files and the thread."""
+        with ParquetJournal(tmp_path) as journal:
+            with pytest.raises(TypeError, match="cannot be copied or pickled"):
+                copy_of(journal)
+            with Purgatory(journal=journal) as p:
+                p.defer("k")
+        assert len(rows(tmp_path)) == 1
 
     def test_forgotten(self, tmp_path):
         """A journal that is dropped writes what it has, and ends its thread."""
