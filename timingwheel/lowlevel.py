@@ -29,7 +29,7 @@ from timingwheel.executors.slow_tasks import MAX_WORKERS, SLOW_TASK_S
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter, reduce_timer_slack
 from timingwheel.runner import is_process_exit
 from timingwheel.rwlock import is_owned
-from timingwheel.task import check_callback, prepare_task
+from timingwheel.task import check_callback, prepare_task, was_added
 from timingwheel.timer import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE, JOIN_GRACE_S
 from timingwheel.timer_core import (
     TimerCore,
@@ -92,5 +92,6 @@ __all__ = [
     "thread_dict",
     "to_ms",
     "to_ns",
+    "was_added",
     "yield_gil",
 ]

@@ -18,7 +18,7 @@ from purgatory.journal.files import PORTION, JournalFiles, JournalLock, Numbered
 from purgatory.journal.writer import JournalWriter
 from purgatory.trace.tables import OUTCOMES, OutcomeRow
 from timingwheel import monotonic_ms
-from timingwheel.lowlevel import check_callback
+from timingwheel.lowlevel import check_callback, was_added
 
 if TYPE_CHECKING:
     from mq import Mailbox
@@ -146,7 +146,7 @@ class _OutcomeBuffer:
 def _outcome_row(operation: DelayedOperation, outcome: Outcome, now_ms: int) -> OutcomeRow:
     at_ms = time.time_ns() // 1_000_000
     # An operation that ended before it got to the timer has no deadline.
-    deadline_ms = operation.deadline_ms or now_ms + operation.delay_ms
+    deadline_ms = operation.deadline_ms if was_added(operation) else now_ms + operation.delay_ms
     submitted_ms = min(at_ms, at_ms + deadline_ms - operation.delay_ms - now_ms)
     key = operation.by_key if isinstance(operation, KeyedOperation) else None
     return OutcomeRow(

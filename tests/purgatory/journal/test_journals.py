@@ -114,6 +114,18 @@ class TestRows:
         assert completed["deadline_ms"] - completed["submitted_ms"] == 9000
         assert expired["at_ms"] - expired["deadline_ms"] == 250
 
+    def test_a_deadline_of_0(self, tmp_path):
+        """A clock may read 0 at a deadline, as at any other."""
+        clock = ManualClock(-1000)
+        timer = Timer(clock=clock, executor=InlineExecutor())
+        with ParquetJournal(tmp_path, clock=clock) as journal:
+            Purgatory(timer=timer, journal=journal).defer("a", timeout=1)
+            clock.advance(1.5)
+            timer.advance_clock()
+        (row,) = rows(tmp_path)
+        assert (row["outcome"], row["waited_ms"], row["lateness_ms"]) == ("expired", 1500, 500)
+        assert row["deadline_ms"] - row["submitted_ms"] == 1000
+
     def test_names_and_kinds(self, tmp_path):
         """op_id and kind are the operation's; else a unique name, and the class."""
         with ParquetJournal(tmp_path) as journal, Purgatory(journal=journal) as p:
