@@ -109,8 +109,9 @@ class Purgatory(PurgatoryCore):
         """Run posted calls and, with an own timer, due tasks: for use without threads.
 
         Waits up to `timeout` seconds for something to do. True if a bucket came due. Raises
-        RuntimeError while a loop runs.
+        RuntimeError while a loop runs, PurgatoryForked in a forked child.
         """
+        self._parts.owner.check_not_forked()
         if self._loop_runs():
             raise RuntimeError(f"purgatory {self.name!r} is started; its loop does the steps")
         delay = self.timer.max_sleep() if self._owns_timer else None

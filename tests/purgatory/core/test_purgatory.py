@@ -321,6 +321,10 @@ class TestFork:
                     lambda: p.check_and_complete("k"),
                     lambda: p.cancel_for_key("k"),
                     p.start,
+                    p.step,
+                    lambda: future.set_result(1),
+                    lambda: future.set_exception(ValueError),
+                    lambda: future.extend(5),
                     future.cancel,
                     op.cancel,
                     op.force_complete,
@@ -337,7 +341,7 @@ class TestFork:
                 p.close()
                 return refused, p.delayed
 
-            assert self.in_child(child) == repr(([True] * 14, 3))
+            assert self.in_child(child) == repr(([True] * 18, 3))
             assert p.complete("k", 5) == 2
             assert future.result(0) == 5
 
