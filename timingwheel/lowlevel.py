@@ -22,7 +22,14 @@ from _purgatory_cpython.sections import (
 from _purgatory_cpython.threads import InterruptibleEvent, InterruptibleThread, yield_gil
 from timingwheel._cpython.freezegun import is_frozen
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
-from timingwheel.arguments import MAX_COUNT, check_count, check_name, plain_int, plain_number
+from timingwheel.arguments import (
+    MAX_COUNT,
+    check_count,
+    check_flag,
+    check_name,
+    plain_int,
+    plain_number,
+)
 from timingwheel.clocks.duration import NS_PER_MS, delay_to_ns, to_ms, to_ns
 from timingwheel.executors.executor import TaskExecutor
 from timingwheel.executors.slow_tasks import MAX_WORKERS, SLOW_TASK_S
@@ -63,6 +70,7 @@ __all__ = [
     "add_task_at",
     "check_callback",
     "check_count",
+    "check_flag",
     "check_name",
     "delay_to_ns",
     "enter_section",

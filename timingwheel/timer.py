@@ -20,7 +20,7 @@ from typing import ClassVar, Self, TypeVarTuple, Unpack
 
 from _purgatory_cpython import at_exit, fork
 from _purgatory_cpython.real_time import real_seconds
-from timingwheel.arguments import check_count, check_name
+from timingwheel.arguments import check_count, check_flag, check_name
 from timingwheel.bucket import TimerTaskList
 from timingwheel.clocks.clock import Clock
 from timingwheel.clocks.clock_reader import clock_reader_for
@@ -337,8 +337,11 @@ class Timer(TimerCore):
         what is due; the first `advance_clock` after `timeout` cancels the rest.) What came due
         before is finished, within `timeout`. `wait`: return when all that has happened, or after
         `timeout`. A signal handler or finalizer that interrupts a call of this timer in the same
-        thread does not wait: see `holds_lock`. Does nothing in a forked child.
+        thread does not wait: see `holds_lock`. Does nothing in a forked child. Raises TypeError and
+        ValueError for bad arguments.
         """
+        check_flag("wait", wait)
+        check_flag("cancel_pending", cancel_pending)
         is_inside = self.holds_lock()
         wait = wait and not is_inside
         if timeout is not None:

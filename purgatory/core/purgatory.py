@@ -29,6 +29,7 @@ from timingwheel.lowlevel import (
     MAX_WORKERS,
     check_callback,
     check_count,
+    check_flag,
     check_name,
     to_ms,
 )
@@ -134,8 +135,10 @@ class Purgatory(PurgatoryCore):
         should pass a timeout: its own operation cannot end before `try_complete` returns. A signal
         handler or finalizer never waits if its thread has a lock of ours: see `Timer.holds_lock`.
         The metrics leave their registry. In a forked child: nothing. Raises TypeError and
-        ValueError for a bad timeout.
+        ValueError for bad arguments.
         """
+        check_flag("wait", wait)
+        check_flag("cancel_pending", cancel_pending)
         if self._parts.owner.forked:
             return
         seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000

@@ -238,6 +238,9 @@ class TestClose:
             harness.purgatory.close(timeout=timeout)
         with pytest.raises(TypeError):
             harness.purgatory.close(timeout="soon")
+        for flag in ("wait", "cancel_pending"):
+            with pytest.raises(TypeError, match=f"{flag} is 'no'; expected a bool"):
+                harness.purgatory.close(**{flag: "no"})
         assert not future.done()
         assert harness.purgatory.complete("k") == 1
 
