@@ -19,6 +19,7 @@ from datetime import datetime, timedelta
 from typing import ClassVar, Self, TypeVarTuple, Unpack
 
 from _purgatory_cpython import at_exit, fork
+from _purgatory_cpython.frames import callers_hold_lock
 from _purgatory_cpython.real_time import real_seconds
 from timingwheel.arguments import check_count, check_flag, check_name
 from timingwheel.bucket import TimerTaskList
@@ -371,7 +372,7 @@ class Timer(TimerCore):
         """Return whether the calling thread has a lock that the timer's threads need.
 
         If so, the caller is a signal handler or a finalizer in the middle of another call of its
-        thread, and would wait for those threads for ever.
+        thread, and would wait for those threads for ever. An operation's lock counts, too.
         """
         return (
             any(
@@ -381,6 +382,7 @@ class Timer(TimerCore):
             or is_owned(self._runner.lateness._lock)
             or self._refused.holds_lock()
             or (isinstance(self._executor, LockingExecutor) and self._executor.holds_lock())
+            or callers_hold_lock()
         )
 
     def _set_closed(self) -> None:

@@ -143,7 +143,7 @@ class Purgatory(PurgatoryCore):
             return
         seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
         at_exit.free_all()
-        wait = wait and not self._parts.holds_lock()
+        wait = wait and not self._holds_lock()
         self._parts.lists.close()
         self._parts.held.close()  # no submission remains
         if self._registry is not None:
@@ -188,6 +188,10 @@ class Purgatory(PurgatoryCore):
             self.timer.schedule(timeout, self._cancel_all)
         except TimerError:
             self._cancel_all()
+
+    def _holds_lock(self) -> bool:
+        # Without a loop, this thread reads the posted calls itself.
+        return (self._loop_runs() and self._bus.holds_lock()) or self._parts.holds_lock()
 
     def _loop_runs(self) -> bool:
         return self.timer.running if self._owns_timer else self._bus.loop_runs()
