@@ -41,11 +41,16 @@ class _UnitInDoubt(Doubt):
         self._held = held
         self._event = event
         self._unit = unit
+        self._refused: list[DelayedOperation] = []
 
     def settle(self, effect: int) -> None:
         """Use the unit, or offer it to the operations that were refused one."""
+        if not self._refused:
+            self._refused = self._event.refused  # kept for a call after an interrupt
         self._held.settle(self._event, self._unit, effect)
-        _spread(self._held, self._event, self._held.take_refused(self._event))
+        if effect == UNAFFECTED:
+            self._held.take_refused(self._event)
+            _spread(self._held, self._event, self._refused)
 
 
 _NONE_LEFT: Final = -1  # effect of an offer if all units of the event are claimed

@@ -133,8 +133,8 @@ def request_check(operation: OperationState, doubt: Doubt | None = None) -> bool
     if doubt is None:
         _set_recheck(operation, True)
         return operation._op_outcome is None and run_actions(operation)
-    _DOUBTS[doubt] = operation
     try:
+        _DOUBTS[doubt] = operation
         return operation._op_outcome is None and run_actions(operation, doubt)
     finally:
         if not doubt.is_left:
@@ -316,8 +316,15 @@ def _check_condition(operation: OperationState) -> bool:
     satisfied = False
     try:
         satisfied = _try_complete(operation)
+    except BaseException:  # an interrupt
+        satisfied = operation._op_outcome is COMPLETED
+        raise
     finally:
-        _settle(doubts, ENDED if satisfied else UNAFFECTED)
+        try:
+            _settle(doubts, ENDED if satisfied else UNAFFECTED)
+        except BaseException:  # an interrupt
+            _settle(doubts, ENDED if satisfied else UNAFFECTED)
+            raise
     return satisfied
 
 
@@ -328,14 +335,14 @@ def _left_to(operation: OperationState) -> list[Doubt]:
 
 
 def _settle(doubts: list[Doubt], effect: int) -> None:
+    """Settle doubts; after an interrupt, a second call does the rest."""
     for doubt in doubts:
         try:
             doubt.settle(effect)
-        except BaseException:  # an interrupt
-            doubt.settle(effect)
-            raise
-        finally:
+        except Exception:  # a key's
             _DOUBTS.pop(doubt, None)
+            raise
+        _DOUBTS.pop(doubt, None)
 
 
 def _try_complete(operation: OperationState) -> bool:

@@ -13,6 +13,7 @@ from purgatory.core.held_events import Unit
 from purgatory.core.operations import outcome_race
 from purgatory.core.operations.operation import attach
 from purgatory.core.operations.operation_state import UNAFFECTED
+from tests.testing.interrupts import at_every_place, interrupted_at
 from tests.testing.purgatory_harness import (
     HANG,
     Hooked,
@@ -22,6 +23,7 @@ from tests.testing.purgatory_harness import (
     in_thread,
 )
 from timingwheel import InlineExecutor, ManualClock, Timer, TimerFull
+from timingwheel.lowlevel import COMPILED
 
 
 @pytest.fixture
@@ -178,6 +180,29 @@ class TestLimit:
                 p.check_and_complete("b")
         assert (first.calls, second.calls) == (["complete"], [])
         assert not outcome_race._DOUBTS
+
+    @pytest.mark.skipif(COMPILED, reason="compiled functions are not traced")
+    @pytest.mark.parametrize("satisfied", [True, False])
+    def test_an_interrupt_of_the_thread_that_checks(self, satisfied):
+        """At any place: the event reaches one operation, if it came at all."""
+
+        def scene(at):
+            def check():
+                tries.append(None)
+                if len(tries) == 3:
+                    in_thread(lambda: p.complete("a", limit=1))
+                return satisfied and len(tries) > 3
+
+            p, tries = PurgatoryHarness().purgatory, []
+            first, second = Hooked(5, try_complete=check), Recorder(5, ready=True)
+            p.try_complete_else_watch(first, ["a", "b"])
+            p._parts.lists.watch(second, ("a",))
+            interrupter = interrupted_at(at, lambda: p.check_and_complete("b"))
+            assert (first.done() + second.done()) == (len(tries) > 2), interrupter.where
+            assert not outcome_race._DOUBTS, interrupter.where
+            return interrupter
+
+        at_every_place(scene, 20)
 
     def test_tokens(self):
         """Each event brings a token; threads check meanwhile: none is left while some wait."""
