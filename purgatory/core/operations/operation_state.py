@@ -251,7 +251,10 @@ def exception_of(error: object, base: type[BaseException] = BaseException) -> An
     """Return an error, or a new one of a class. Raises TypeError for others."""
     made = error() if isinstance(error, type) and issubclass(error, base) else error
     if not isinstance(made, base):
-        raise TypeError(f"error is {error!r}; expected an {base.__name__} or a class of them")
+        article = "an" if base is Exception else "a"
+        raise TypeError(
+            f"error is {error!r}; expected {article} {base.__name__} or a class of them"
+        )
     return made
 
 
