@@ -34,9 +34,13 @@ class Ended:
 
 
 class MailboxJournal:
-    """Posts each outcome, as `Ended`, to a mailbox. Any thread."""
+    """Posts each outcome, as `Ended`, to a mailbox. Any thread.
+
+    Raises TypeError for an object that is no mailbox.
+    """
 
     def __init__(self, mailbox: Mailbox[Any]) -> None:
+        check_callback("mailbox.send", getattr(mailbox, "send", None))
         self._mailbox = mailbox
 
     def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:

@@ -56,6 +56,11 @@ class TestMailboxJournal:
             None,
         ]
 
+    def test_what_is_no_mailbox(self):
+        """Else each outcome would be lost, and an error."""
+        with pytest.raises(TypeError, match=r"mailbox\.send is None; expected a callable"):
+            MailboxJournal("mailbox")
+
 
 def rows(directory):
     """Return all rows on disk."""
