@@ -93,10 +93,11 @@ class DelayedOperation(OperationState):
         return request_check(self)
 
     def _op_count_key(self, key: Hashable, value: object, doubt: Doubt | None) -> int:
-        del key, value
+        if doubt is None:
+            return ENDED if self._op_complete_key(key, value) else UNAFFECTED
         if request_check(self, doubt):
             return ENDED
-        return IN_DOUBT if doubt is not None and doubt.is_left else UNAFFECTED
+        return IN_DOUBT if doubt.is_left else UNAFFECTED
 
     def __repr__(self) -> str:
         state = "pending" if self._op_outcome is None else str(self._op_outcome)
