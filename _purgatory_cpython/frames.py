@@ -1,8 +1,8 @@
 """callers_hold_lock: whether a signal handler or a finalizer has interrupted a locked section.
 
 A function that has locked an object has the object in a local variable. So the frames of the
-calling thread tell, and no count of locks burdens those who take one. Compiled functions have no
-frames, and are interrupted only where they call interpreted code.
+calling thread show it, and taking a lock costs nothing more. Compiled functions have no frames, and
+are interrupted only where they call interpreted code.
 """
 
 import gc

@@ -44,7 +44,7 @@ class _UnitInDoubt(Doubt):
         self._refused: list[DelayedOperation] = []
 
     def settle(self, effect: int) -> None:
-        """Use the unit, or offer it to the operations that were refused one."""
+        """Use the unit, or offer the unit to the refused operations."""
         if not self._refused:
             self._refused = self._event.refused  # kept for a call after an interrupt
         self._held.settle(self._event, self._unit, effect)

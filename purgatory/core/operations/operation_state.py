@@ -71,7 +71,7 @@ _leave_section: Final = leave_section
 class Doubt:
     """A limited event that met an operation while another thread was checking the condition.
 
-    `is_left`: to that thread, which checks again and then settles. Written in a section.
+    `is_left`: the busy thread checks again, and settles the doubt. Written in a section.
     """
 
     def __init__(self) -> None:

@@ -4,8 +4,8 @@ The thread that sets `_op_outcome` wins the race, once, and takes the operation 
 the watch lists. *Actions* follow: call `try_complete` (again), then the callbacks. One thread at a
 time runs the actions of an operation. A thread that finds the operation busy leaves a flag and
 returns; the busy thread checks the flag before leaving. So no check is lost, and the methods of an
-operation never overlap. If the check is for a limited event, the flag comes with a `Doubt`: only
-the busy thread will know whether the event completes the operation, or may go to another.
+operation never overlap. For a limited event the flag comes with a `Doubt`: the busy thread uses the
+event, or offers the event to other operations.
 
 The callbacks: `on_complete` when completed; `on_complete`, then `on_expiration` when expired;
 `on_cancel` when cancelled; `on_failure` when failed. Each is called at most once, under no lock. An
@@ -104,7 +104,7 @@ class OutermostCallback:
         self.active: bool = False  # read and written in atomic sections; else unused
 
 
-# Those left to busy threads, and those that may be; with their operations.
+# Doubts left to busy threads, or about to be, with their operations.
 _DOUBTS: Final[dict[Doubt, OperationState]] = {}
 keep_for_ever(_DOUBTS)
 
