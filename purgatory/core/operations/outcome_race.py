@@ -17,6 +17,8 @@ A KeyboardInterrupt may come at any call or loop. An interrupted thread does the
 before it lets the interrupt go on: a finished operation always gets its callbacks, unless a second
 interrupt comes meanwhile.
 
+Past 400 lines: checks, callbacks and their repetition after an interrupt call each other in turn.
+
 Any thread.
 """
 
