@@ -20,11 +20,11 @@ from contextlib import suppress
 from functools import partial
 from types import MethodType
 from typing import Any, Final, Protocol
-from weakref import WeakSet
 
 from _purgatory_cpython.locks import freed_at_exit
 from _purgatory_cpython.real_time import real_seconds
 from _purgatory_cpython.sections import free_shared_locks, new_section_lock
+from _purgatory_cpython.weak_identity_set import WeakIdentitySet
 
 # Seconds to wait in all for threads in callbacks.
 GRACE_S = 0.2
@@ -50,8 +50,8 @@ _CONTAINERS: Final = (
 #: How many containers may lie between one of our objects and the next.
 _MAX_NESTED: Final = 3
 
-_with_threads: "WeakSet[HasThreads]" = WeakSet()
-_with_locks: "WeakSet[object]" = WeakSet()
+_with_threads: "WeakIdentitySet[HasThreads]" = WeakIdentitySet()
+_with_locks: "WeakIdentitySet[object]" = WeakIdentitySet()
 _many: dict[type, str | None] = {}
 
 
@@ -88,7 +88,7 @@ def free_all() -> None:
     for kind, lock in _many.items():
         if lock is not None:
             setattr(kind, lock, _FreedWhenRead(kind, lock))
-    for thing in list(_with_locks):
+    for thing in _with_locks:
         with suppress(Exception):  # free the rest, too
             _free(thing)
 

@@ -8,9 +8,9 @@ the single thread of a new child writes.
 
 import os
 from typing import Final, Protocol
-from weakref import WeakSet
 
 from _purgatory_cpython.mypyc_types import i64
+from _purgatory_cpython.weak_identity_set import WeakIdentitySet
 
 
 class Forkable(Protocol):
@@ -31,7 +31,7 @@ class _ForkCounter:
 
 FORK_COUNTER: Final = _ForkCounter()
 
-_registered: "WeakSet[Forkable]" = WeakSet()
+_registered: "WeakIdentitySet[Forkable]" = WeakIdentitySet()
 
 
 def register(thing: Forkable) -> None:
@@ -41,7 +41,7 @@ def register(thing: Forkable) -> None:
 
 def _after_fork_in_child() -> None:
     FORK_COUNTER.value += 1  # first: `after_fork` may read the value
-    for thing in list(_registered):
+    for thing in _registered:
         thing.after_fork()
     _registered.clear()
 

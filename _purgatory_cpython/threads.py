@@ -5,15 +5,14 @@ unlocked lock`; or the lock stays taken, and the setter of the event waits for e
 `Thread.start`. Here an event is a lock, left once the event is set: taking and leaving are a call
 of a C function each.
 
-Never compiled: a compiled `yield_gil` would yield to none, and mypyc does not know subclasses of
-`threading.local`.
+Never compiled: a compiled `yield_gil` would yield to none.
 """
 
 import sys
 import threading
 from collections.abc import Callable
 from itertools import starmap
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from _purgatory_cpython.gevent import refuse_gevent
 
@@ -106,11 +105,25 @@ class InterruptibleThread(threading.Thread):
                     self._stop()
 
 
-class ThreadLocal(threading.local, Generic[T]):
-    """Holds the result of `make()` in `value`, one for each thread."""
+class ThreadLocal(Generic[T]):
+    """Holds the result of `make()` in `value`, one for each thread.
+
+    A finalizer that runs within `make` may need a value already: the thread keeps the first. A
+    subclass of `threading.local` would have none until its `__init__` returns.
+    """
 
     def __init__(self, make: Callable[[], T]) -> None:
-        self.value = make()
+        self._make = make
+        self._local = threading.local()
+
+    @property
+    def value(self) -> T:
+        """The calling thread's own."""
+        if not hasattr(self._local, "value"):
+            made = self._make()
+            if not hasattr(self._local, "value"):
+                self._local.value = made
+        return cast("T", self._local.value)
 
 
 def yield_gil() -> None:

@@ -1,9 +1,9 @@
 """The purgatories of this process that are alive, and the numbers of each. Any thread."""
 
-import weakref
 from dataclasses import dataclass
 from typing import Protocol
 
+from _purgatory_cpython.weak_identity_set import WeakIdentitySet
 from timingwheel import Timer
 
 
@@ -49,19 +49,14 @@ class ObservablePurgatory(Protocol):
         """Whether it is neither closed nor a forked child's copy."""
 
 
-# By id: a subclass may define __eq__ and __hash__.
-_purgatories: "weakref.WeakValueDictionary[int, ObservablePurgatory]" = (
-    weakref.WeakValueDictionary()
-)
+_purgatories: "WeakIdentitySet[ObservablePurgatory]" = WeakIdentitySet()
 
 
 def add_purgatory(purgatory: ObservablePurgatory) -> None:
     """Add a purgatory to `live_purgatories`, without keeping it alive."""
-    _purgatories[id(purgatory)] = purgatory
+    _purgatories.add(purgatory)
 
 
 def live_purgatories() -> list[ObservablePurgatory]:
     """Return all referenced, open purgatories of the process."""
-    # A list first: other threads add and drop purgatories meanwhile.
-    found = [reference() for reference in _purgatories.valuerefs()]
-    return [purgatory for purgatory in found if purgatory is not None and purgatory._is_live()]
+    return [purgatory for purgatory in _purgatories if purgatory._is_live()]

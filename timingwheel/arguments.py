@@ -1,4 +1,4 @@
-"""plain_number, check_count, check_name: what numbers and names a program may pass.
+"""plain_number, check_count, check_flag, check_name: what a program may pass.
 
 A subclass of float or int may compare, convert and print itself as it likes: compiled code refuses
 the truth values of numpy.float64. So an argument is first made a plain number. Any thread.
@@ -38,6 +38,12 @@ def check_count(name: str, value: object, least: int, most: int = MAX_COUNT) -> 
     if count > most:
         raise ValueError(f"{name} is {value!r}; expected at most {most}")
     return count
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raise TypeError unless a bool, or an int: the text "no" would count as yes."""
+    if not isinstance(value, int):
+        raise TypeError(f"{name} is {value!r}; expected a bool")
 
 
 def check_name(name: object) -> None:

@@ -22,14 +22,21 @@ from _purgatory_cpython.sections import (
 from _purgatory_cpython.threads import InterruptibleEvent, InterruptibleThread, yield_gil
 from timingwheel._cpython.freezegun import is_frozen
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
-from timingwheel.arguments import MAX_COUNT, check_count, check_name, plain_int, plain_number
+from timingwheel.arguments import (
+    MAX_COUNT,
+    check_count,
+    check_flag,
+    check_name,
+    plain_int,
+    plain_number,
+)
 from timingwheel.clocks.duration import NS_PER_MS, delay_to_ns, to_ms, to_ns
 from timingwheel.executors.executor import TaskExecutor
 from timingwheel.executors.slow_tasks import MAX_WORKERS, SLOW_TASK_S
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter, reduce_timer_slack
 from timingwheel.runner import is_process_exit
 from timingwheel.rwlock import is_owned
-from timingwheel.task import check_callback, prepare_task
+from timingwheel.task import check_callback, prepare_task, was_added
 from timingwheel.timer import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE, JOIN_GRACE_S
 from timingwheel.timer_core import (
     TimerCore,
@@ -63,6 +70,7 @@ __all__ = [
     "add_task_at",
     "check_callback",
     "check_count",
+    "check_flag",
     "check_name",
     "delay_to_ns",
     "enter_section",
@@ -92,5 +100,6 @@ __all__ = [
     "thread_dict",
     "to_ms",
     "to_ns",
+    "was_added",
     "yield_gil",
 ]

@@ -265,6 +265,11 @@ class TimerTask(TimerTaskEntry):
         return f"<TimerTask {what} {state[self._tt_index]}>"
 
 
+def was_added(task: TimerTask) -> bool:
+    """Return whether a timer has ever had the task: a deadline of 0 may be one, too."""
+    return task._tt_list is not None or task._tt_index != NEW
+
+
 def prepare_task(task: TimerTask, delay_ns: i64) -> None:
     """Set the fields of a task whose class overrides `run`, without the checks.
 

@@ -19,8 +19,9 @@ from datetime import datetime, timedelta
 from typing import ClassVar, Self, TypeVarTuple, Unpack
 
 from _purgatory_cpython import at_exit, fork
+from _purgatory_cpython.frames import callers_hold_lock
 from _purgatory_cpython.real_time import real_seconds
-from timingwheel.arguments import check_count, check_name
+from timingwheel.arguments import check_count, check_flag, check_name
 from timingwheel.bucket import TimerTaskList
 from timingwheel.clocks.clock import Clock
 from timingwheel.clocks.clock_reader import clock_reader_for
@@ -337,8 +338,11 @@ class Timer(TimerCore):
         what is due; the first `advance_clock` after `timeout` cancels the rest.) What came due
         before is finished, within `timeout`. `wait`: return when all that has happened, or after
         `timeout`. A signal handler or finalizer that interrupts a call of this timer in the same
-        thread does not wait: see `holds_lock`. Does nothing in a forked child.
+        thread does not wait: see `holds_lock`. Does nothing in a forked child. Raises TypeError and
+        ValueError for bad arguments.
         """
+        check_flag("wait", wait)
+        check_flag("cancel_pending", cancel_pending)
         is_inside = self.holds_lock()
         wait = wait and not is_inside
         if timeout is not None:
@@ -368,7 +372,7 @@ class Timer(TimerCore):
         """Return whether the calling thread has a lock that the timer's threads need.
 
         If so, the caller is a signal handler or a finalizer in the middle of another call of its
-        thread, and would wait for those threads for ever.
+        thread, and would wait for those threads for ever. An operation's lock counts, too.
         """
         return (
             any(
@@ -378,6 +382,7 @@ class Timer(TimerCore):
             or is_owned(self._runner.lateness._lock)
             or self._refused.holds_lock()
             or (isinstance(self._executor, LockingExecutor) and self._executor.holds_lock())
+            or callers_hold_lock()
         )
 
     def _set_closed(self) -> None:

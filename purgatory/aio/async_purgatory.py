@@ -26,9 +26,13 @@ from purgatory.core.purgatory_core import bus_of, parts_of
 from purgatory.errors import WrongEventLoop
 from purgatory.registry import PurgatoryStats
 from timingwheel import InlineExecutor, Timer
+from timingwheel.lowlevel import check_count, check_name
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
+
+
+_DEFAULT_NAME = "purgatory"
 
 
 class AsyncPurgatory:
@@ -36,7 +40,8 @@ class AsyncPurgatory:
 
     `purgatory`: a purgatory to adopt, which threads may use at the same time, neither started nor
     closed here. None: a new purgatory, whose timer the loop drives. The other arguments are for a
-    new purgatory: see `Purgatory`, and `Timer` for `clock`.
+    new purgatory, and refused (ValueError) with one to adopt: see `Purgatory`, and `Timer` for
+    `clock`.
 
     An AsyncPurgatory belongs to the first loop of use. `async with` closes the purgatory. Other
     loops and threads get WrongEventLoop, unless a method says "any thread".
@@ -44,7 +49,7 @@ class AsyncPurgatory:
 
     def __init__(
         self,
-        name: str = "purgatory",
+        name: str = _DEFAULT_NAME,
         *,
         purgatory: Purgatory | None = None,
         clock: Callable[[], int] | None = None,
@@ -66,8 +71,8 @@ class AsyncPurgatory:
             )
         elif not isinstance(purgatory, Purgatory):
             raise TypeError(f"purgatory is {purgatory!r}; expected a Purgatory or None")
-        elif (clock, on_error, journal, registry) != (None, None, None, None):
-            raise ValueError("an adopted purgatory has a clock, an on_error and so on already")
+        else:
+            _check_nothing_else(name, max_held, (clock, on_error, journal, registry))
         self._purgatory = purgatory
         self._parts = parts_of(purgatory)
         self._delivery: LoopDelivery | None = None
@@ -188,8 +193,11 @@ class AsyncPurgatory:
         """End all operations of this loop: their futures raise OperationCancelled. Idempotent.
 
         When this returns, the waiting tasks have run. An own purgatory is closed; an adopted
-        purgatory lives on, with the operations of its threads and other loops.
+        purgatory lives on, with the operations of its threads and other loops. In a forked child:
+        nothing.
         """
+        if self._parts.owner.forked:
+            return
         delivery = self._delivery or self._bind()
         delivery.check_loop(self.name)
         delivery.is_closed = True
@@ -237,3 +245,11 @@ class AsyncPurgatory:
 
     def __repr__(self) -> str:
         return f"<AsyncPurgatory {self.name!r}, {self.delayed} pending>"
+
+
+def _check_nothing_else(name: str, max_held: int, others: tuple[object, ...]) -> None:
+    """Refuse what a purgatory to adopt has already."""
+    check_name(name)
+    given = any(other is not None for other in others)
+    if given or name != _DEFAULT_NAME or check_count("max_held", max_held, 0) != DEFAULT_MAX_HELD:
+        raise ValueError("an adopted purgatory has a name, a clock, an on_error and so on already")

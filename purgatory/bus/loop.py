@@ -23,6 +23,7 @@ from timingwheel.lowlevel import (
     JOIN_GRACE_S,
     InterruptibleEvent,
     Reaper,
+    is_owned,
     new_rlock,
     real_seconds,
 )
@@ -257,6 +258,10 @@ class Bus:
         """Whether a loop for the commands alone runs."""
         loop = self._loop
         return loop is not None and loop.started and not loop.ended()
+
+    def holds_lock(self) -> bool:
+        """Return whether the calling thread has a lock that the loop's thread needs."""
+        return is_owned(self._reading)
 
     def stop_loop(self, timeout: float | None) -> None:
         """End that loop, behind the commands posted before, and wait for it.

@@ -19,9 +19,11 @@ from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import (
     CANCELLED,
     COMPLETED,
+    IN_DOUBT,
     PROGRESSED,
     UNAFFECTED,
     WON,
+    Doubt,
     exception_of,
 )
 from purgatory.core.operations.outcome_race import finalize, finish, request_check
@@ -29,6 +31,27 @@ from purgatory.core.parts import PurgatoryParts
 from timingwheel.lowlevel import COMPILED, to_ns
 
 Claim = tuple[HeldEvent, Unit]
+
+
+class _UnitInDoubt(Doubt):
+    """A unit claimed for an operation that is being checked in another thread."""
+
+    def __init__(self, held: HeldEvents, event: HeldEvent, unit: Unit) -> None:
+        super().__init__()
+        self._held = held
+        self._event = event
+        self._unit = unit
+        self._refused: list[DelayedOperation] = []
+
+    def settle(self, effect: int) -> None:
+        """Use the unit, or offer the unit to the refused operations."""
+        if not self._refused:
+            self._refused = self._event.refused  # kept for a call after an interrupt
+        self._held.settle(self._event, self._unit, effect)
+        if effect == UNAFFECTED:
+            self._held.take_refused(self._event)
+            _spread(self._held, self._event, self._refused)
+
 
 _NONE_LEFT: Final = -1  # effect of an offer if all units of the event are claimed
 
@@ -127,10 +150,15 @@ def _offer(
     operation = operations[index]
     unit = Unit()
     effect = UNAFFECTED
+    doubt: Doubt | None = None
     try:
         if not held.claim(event, unit, operations, index):
             return _NONE_LEFT
-        effect = operation._op_count_key(event.key, event.value)
+        if unit.is_claimed and operation._op_has_condition:
+            doubt = _UnitInDoubt(held, event, unit)
+        effect = operation._op_count_key(event.key, event.value, doubt)
+        if effect == IN_DOUBT:
+            return effect
         if claims is not None and effect == PROGRESSED:
             claims.append((event, unit))
         else:
@@ -138,6 +166,8 @@ def _offer(
         if effect == WON:
             finalize(operation, COMPLETED)
     except BaseException:  # an interrupt, or a key that cannot be compared
+        if doubt is not None and doubt.is_left:
+            raise
         if claims is not None and operation._op_outcome is None:
             claims.append((event, unit))
             raise

@@ -20,7 +20,7 @@ from purgatory.core.operations.operation_state import (
 )
 from purgatory.core.watch_lists import WatchLists
 from timingwheel import Timer, TimerClosed
-from timingwheel.lowlevel import extend_task, is_process_exit, to_ns
+from timingwheel.lowlevel import extend_task, is_process_exit, to_ns, was_added
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class OutcomeRecorder(OperationOwner):
         except TimerClosed:
             self._lists.check_open()  # the purgatory's own error
             raise
-        if not (extended or _has_ended(operation) or operation.deadline_ns):
+        if not (extended or _has_ended(operation) or was_added(operation)):
             raise ValueError(f"{operation!r} is being submitted; its timeout has not begun")
         return extended
 

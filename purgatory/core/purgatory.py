@@ -29,6 +29,7 @@ from timingwheel.lowlevel import (
     MAX_WORKERS,
     check_callback,
     check_count,
+    check_flag,
     check_name,
     to_ms,
 )
@@ -109,8 +110,9 @@ class Purgatory(PurgatoryCore):
         """Run posted calls and, with an own timer, due tasks: for use without threads.
 
         Waits up to `timeout` seconds for something to do. True if a bucket came due. Raises
-        RuntimeError while a loop runs.
+        RuntimeError while a loop runs, PurgatoryForked in a forked child.
         """
+        self._parts.owner.check_not_forked()
         if self._loop_runs():
             raise RuntimeError(f"purgatory {self.name!r} is started; its loop does the steps")
         delay = self.timer.max_sleep() if self._owns_timer else None
@@ -133,13 +135,15 @@ class Purgatory(PurgatoryCore):
         should pass a timeout: its own operation cannot end before `try_complete` returns. A signal
         handler or finalizer never waits if its thread has a lock of ours: see `Timer.holds_lock`.
         The metrics leave their registry. In a forked child: nothing. Raises TypeError and
-        ValueError for a bad timeout.
+        ValueError for bad arguments.
         """
+        check_flag("wait", wait)
+        check_flag("cancel_pending", cancel_pending)
         if self._parts.owner.forked:
             return
         seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
         at_exit.free_all()
-        wait = wait and not self._parts.holds_lock()
+        wait = wait and not self._holds_lock()
         self._parts.lists.close()
         self._parts.held.close()  # no submission remains
         if self._registry is not None:
@@ -184,6 +188,10 @@ class Purgatory(PurgatoryCore):
             self.timer.schedule(timeout, self._cancel_all)
         except TimerError:
             self._cancel_all()
+
+    def _holds_lock(self) -> bool:
+        # Without a loop, this thread reads the posted calls itself.
+        return (self._loop_runs() and self._bus.holds_lock()) or self._parts.holds_lock()
 
     def _loop_runs(self) -> bool:
         return self.timer.running if self._owns_timer else self._bus.loop_runs()

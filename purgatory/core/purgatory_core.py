@@ -132,9 +132,11 @@ class PurgatoryCore:
         `limit`: count for at most so many operations, the longest waiting first; one that
         has ended, or that the event does not affect, does not count. `hold`: for so many seconds
         (or a timedelta) it also counts for operations submitted later; `limit` bounds both
-        together. A held event of the key is replaced, even without `hold`. Returns how many
-        operations this call completed. Raises TypeError and ValueError for bad arguments, HeldFull
-        if `max_held` events are held, TimerFull, PurgatoryClosed; then nothing is done.
+        together. A held event of the key is replaced, even without `hold`. If another thread is
+        checking an operation, that thread checks again, and then offers a limited event to the
+        next. Returns how many operations this call completed. Raises TypeError and ValueError for
+        bad arguments, HeldFull if `max_held` events are held, TimerFull, PurgatoryClosed; then
+        nothing is done.
         """
         return complete(self._parts, key, value, limit, hold)
 

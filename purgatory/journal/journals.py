@@ -18,7 +18,7 @@ from purgatory.journal.files import PORTION, JournalFiles, JournalLock, Numbered
 from purgatory.journal.writer import JournalWriter
 from purgatory.trace.tables import OUTCOMES, OutcomeRow
 from timingwheel import monotonic_ms
-from timingwheel.lowlevel import check_callback
+from timingwheel.lowlevel import check_callback, was_added
 
 if TYPE_CHECKING:
     from mq import Mailbox
@@ -34,9 +34,13 @@ class Ended:
 
 
 class MailboxJournal:
-    """Posts each outcome, as `Ended`, to a mailbox. Any thread."""
+    """Posts each outcome, as `Ended`, to a mailbox. Any thread.
+
+    Raises TypeError for an object that is no mailbox.
+    """
 
     def __init__(self, mailbox: Mailbox[Any]) -> None:
+        check_callback("mailbox.send", getattr(mailbox, "send", None))
         self._mailbox = mailbox
 
     def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
@@ -98,6 +102,9 @@ class ParquetJournal:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError(f"{self!r} cannot be copied or pickled: it has files and a thread")
+
 
 class _OutcomeBuffer:
     """See `RowBuffer`. Numbers rows as it writes them, from 1 for each journal object."""
@@ -143,7 +150,7 @@ class _OutcomeBuffer:
 def _outcome_row(operation: DelayedOperation, outcome: Outcome, now_ms: int) -> OutcomeRow:
     at_ms = time.time_ns() // 1_000_000
     # An operation that ended before it got to the timer has no deadline.
-    deadline_ms = operation.deadline_ms or now_ms + operation.delay_ms
+    deadline_ms = operation.deadline_ms if was_added(operation) else now_ms + operation.delay_ms
     submitted_ms = min(at_ms, at_ms + deadline_ms - operation.delay_ms - now_ms)
     key = operation.by_key if isinstance(operation, KeyedOperation) else None
     return OutcomeRow(

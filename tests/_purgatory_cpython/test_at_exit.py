@@ -4,11 +4,11 @@ import subprocess
 import sys
 import textwrap
 import threading
-import weakref
 
 import pytest
 
 from _purgatory_cpython import at_exit
+from _purgatory_cpython.weak_identity_set import WeakIdentitySet
 from purgatory import Purgatory
 
 #: A module-level object that closes something in its finalizer, which comes after all threads.
@@ -356,7 +356,7 @@ class Threads:
 class TestRegistry:
     def test_each_is_stopped(self, monkeypatch):
         """One that fails keeps no other from being stopped."""
-        monkeypatch.setattr(at_exit, "_with_threads", weakref.WeakSet())
+        monkeypatch.setattr(at_exit, "_with_threads", WeakIdentitySet())
         things = [Threads(ArithmeticError("no")), Threads(), Threads(RuntimeError("no"))]
         for thing in things:
             at_exit.register(thing)
@@ -366,7 +366,7 @@ class TestRegistry:
 
     def test_what_is_dropped_is_forgotten(self, monkeypatch):
         """The registry keeps nothing alive."""
-        monkeypatch.setattr(at_exit, "_with_threads", weakref.WeakSet())
+        monkeypatch.setattr(at_exit, "_with_threads", WeakIdentitySet())
         at_exit.register(Threads())
         assert list(at_exit._with_threads) == []
         assert threading.active_count() >= 1

@@ -1,7 +1,9 @@
 """InterruptibleThread, InterruptibleEvent: an interrupt at any place leaves them in order."""
 
+import threading
+
 from _purgatory_cpython import threads
-from _purgatory_cpython.threads import InterruptibleEvent, InterruptibleThread
+from _purgatory_cpython.threads import InterruptibleEvent, InterruptibleThread, ThreadLocal
 from tests.testing import interrupted_threads
 
 FOLDERS = (threads.__file__,)
@@ -34,3 +36,27 @@ def test_an_interrupted_set():
 def test_it_is_an_event():
     """Set, cleared, and waited for with a timeout and without."""
     interrupted_threads.check_event(InterruptibleEvent)
+
+
+class TestThreadLocal:
+    def test_each_thread_has_its_own(self):
+        """It is made at the first access, once."""
+        local, found = ThreadLocal(list), []
+        thread = threading.Thread(target=lambda: found.extend([local.value, local.value]))
+        thread.start()
+        thread.join()
+        assert found[0] is found[1]
+        assert local.value is not found[0]
+        assert local.value is local.value
+
+    def test_a_finalizer_that_needs_the_value_while_it_is_made(self):
+        """The finalizer makes it, and the thread keeps that."""
+
+        def make():
+            if not found:
+                found.append(None)
+                found[0] = local.value
+            return object()
+
+        local, found = ThreadLocal(make), []
+        assert local.value is found[0]

@@ -1,6 +1,8 @@
 """Metrics: what Prometheus sees, in which registry, over HTTP."""
 
+import copy
 import os
+import pickle
 import signal
 import socket
 import subprocess
@@ -297,6 +299,12 @@ class TestServe:
         """Ports out of range and foreign addresses raise MetricsError, too."""
         with pytest.raises(MetricsError, match=str(port)):
             serve(port, addr)
+
+    @pytest.mark.parametrize("copy_of", [copy.copy, copy.deepcopy, pickle.dumps])
+    def test_copies_are_refused(self, copy_of):
+        """A copy would share the socket and the threads."""
+        with serve(0) as server, pytest.raises(TypeError, match="cannot be copied"):
+            copy_of(server)
 
     def test_close_ends_its_thread(self):
         """After close no thread is left; closing again is no error."""

@@ -79,7 +79,11 @@ class Interrupter:
         if self.seen == self.at:
             self.fired = True
             self.where = f"{frame.f_code.co_qualname}:{frame.f_lineno}"
-            raise KeyboardInterrupt
+            self.interrupt()
+
+    def interrupt(self) -> None:
+        """What the signal handler does."""
+        raise KeyboardInterrupt
 
 
 def interrupted_at(
@@ -102,6 +106,34 @@ def interrupted_at(
         if collects:
             gc.enable()
     return interrupter
+
+
+class Handler(Interrupter):
+    """A trace function that calls a handler once, at the n-th place, and raises nothing."""
+
+    def __init__(self, at: int, folders: tuple[str, ...], handler: Callable[[], object]) -> None:
+        super().__init__(at, folders)
+        self._handler = handler
+
+    def interrupt(self) -> None:
+        """Call the handler."""
+        self._handler()
+
+
+def handled_at(
+    at: int,
+    function: Callable[[], object],
+    handler: Callable[[], object],
+    folders: tuple[str, ...] = (PURGATORY,),
+) -> Handler:
+    """Call a function, and a signal handler at a place in it; return the trace function."""
+    trace, before = Handler(at, folders, handler), sys.gettrace()
+    sys.settrace(trace)
+    try:
+        function()
+    finally:
+        sys.settrace(before)
+    return trace
 
 
 def at_every_place(scene: Callable[[int], Interrupter], at_least: int) -> None:

@@ -55,6 +55,27 @@ class TestConstruction:
         with pytest.raises(ValueError, match=next(iter(options))):
             Timer(**options)
 
+    def test_subclasses_that_compare_themselves(self):
+        """With `__eq__` and no `__hash__`: timers and clocks are told apart by identity."""
+
+        class EqualTimer(Timer):
+            def __eq__(self, other):
+                return True
+
+        class EqualClock(ManualClock):
+            def __eq__(self, other):
+                return True
+
+        ran, clocks = [], [EqualClock(), EqualClock()]
+        timers = [EqualTimer(clock=clock, executor=InlineExecutor()) for clock in clocks]
+        for timer in timers:
+            timer.schedule(1, ran.append, timer)
+        clocks[1].advance(1)
+        assert [timer.advance_clock() for timer in timers] == [False, True]
+        assert ran[0] is timers[1]
+        for timer in timers:
+            timer.close()
+
     def test_an_empty_timer_is_true(self, timer):
         """A timer is true, even if its len() is 0."""
         assert len(timer) == 0
@@ -406,7 +427,7 @@ class TestCopies:
         ran = []
         tasks = [timer.schedule(5, ran.append, 1), timer.every(5, ran.append, 2), Task(5)]
         timer.add(tasks[2])
-        for thing in (*tasks, timer):
+        for thing in (*tasks, timer, clock, InlineExecutor()):
             with pytest.raises(TypeError, match="cannot be copied or pickled"):
                 copy_of(thing)
         clock.advance(6)

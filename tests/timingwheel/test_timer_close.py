@@ -327,6 +327,15 @@ class TestAlwaysReturns:
         timer.schedule(0, int)
         timer.close()
 
+    @pytest.mark.parametrize("flag", ["wait", "cancel_pending"])
+    def test_a_text_is_no_flag(self, make, flag):
+        """The text "no" would count as yes; the timer stays open."""
+        timer = make()
+        with pytest.raises(TypeError, match=f"{flag} is 'no'; expected a bool"):
+            timer.close(**{flag: "no"})
+        timer.add(Watch(1000))
+        timer.close()
+
     def test_against_adders(self, make):
         """A task that is added during close either ran or was cancelled, or was refused."""
         for _ in range(10):

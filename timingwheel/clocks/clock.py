@@ -8,7 +8,7 @@ a `ManualClock` and refer to it weakly. Any thread.
 import weakref
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from _purgatory_cpython import at_exit
 from _purgatory_cpython.locks import new_rlock
@@ -29,6 +29,9 @@ class MonotonicClock:
     def now_ns(self) -> int:
         """Return nanoseconds."""
         return monotonic_ns()
+
+    def __reduce__(self) -> str:
+        return "monotonic_ms"  # timers know their default clock by identity
 
     def __repr__(self) -> str:
         return "<MonotonicClock>"
@@ -90,6 +93,9 @@ class ManualClock:
         for reference in listeners:
             if (listener := reference()) is not None:
                 listener()
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError(f"{self!r} cannot be copied or pickled: timers wait on it")
 
     def __repr__(self) -> str:
         return f"<ManualClock {self()} ms>"

@@ -43,6 +43,8 @@ class ClockReader:
             # Before the clock is read: another thread's later reading is not the last reading.
             last_ns, offset_ns = self._last_ns, self._offset_ns
             now_ms = self.clock()
+            if type(now_ms) is not int:  # interpreted, a float would pass
+                now_ms = check_reading("a reading of the clock", now_ms)
             if not -_MAX_MS <= now_ms <= _MAX_MS:
                 raise ValueError(f"the clock reads {now_ms!r} ms; expected at most {_MAX_MS}")
             now_ns = now_ms * NS_PER_MS + offset_ns
@@ -91,7 +93,10 @@ class NanosecondClockReader(ClockReader):
         """Return the time."""
         while True:  # as in ClockReader
             last_ns, offset_ns = self._last_ns, self._offset_ns
-            now_ns = self._read_ns() + offset_ns
+            read_ns = self._read_ns()
+            if type(read_ns) is not int:  # as in ClockReader
+                read_ns = check_reading("now_ns of the clock", read_ns, "nanoseconds")
+            now_ns = read_ns + offset_ns
             if now_ns >= last_ns:
                 self._last_ns = max(now_ns, self._last_ns)
                 return now_ns

@@ -4,12 +4,12 @@ A timer dispatches whole buckets. To run a bucket twice, or from two threads, is
 is taken from it once. Locks are re-entrant: a finalizer in the thread holding one may add a task.
 """
 
-import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from _purgatory_cpython.locks import new_rlock
+from _purgatory_cpython.threads import ThreadLocal
 from timingwheel.bucket import TimerTaskList
 from timingwheel.rwlock import is_owned
 
@@ -44,7 +44,7 @@ class LockingExecutor(Protocol):
         """Return whether the calling thread has the lock, and so must not wait for the threads."""
 
 
-class _InlineQueue(threading.local):
+class _InlineQueue:
     """The buckets that one thread runs inline, first in, first out."""
 
     def __init__(self) -> None:
@@ -63,14 +63,15 @@ class InlineExecutor:
     """
 
     def __init__(self) -> None:
-        self._inline_queue = _InlineQueue()
+        self._inline_queue = ThreadLocal(_InlineQueue)
         self._lock = new_rlock()  # guards _interrupted
         self._interrupted: deque[tuple[RunBucket, TimerTaskList]] = deque()  # by runs ended early
 
     def execute(self, run: RunBucket, bucket: TimerTaskList) -> None:
         """Run the bucket now, or after the thread's present buckets."""
-        self._inline_queue.waiting.append((run, bucket))
-        self._run_queue(self._inline_queue)
+        queue = self._inline_queue.value
+        queue.waiting.append((run, bucket))
+        self._run_queue(queue)
 
     def flush(self) -> None:
         """Do nothing: the bucket has run."""
@@ -78,8 +79,9 @@ class InlineExecutor:
     def resume(self) -> None:
         """See `TaskExecutor`."""
         # Buckets are also left where memory was short.
-        if self._interrupted or self._inline_queue.waiting:
-            self._run_queue(self._inline_queue)
+        queue = self._inline_queue.value
+        if self._interrupted or queue.waiting:
+            self._run_queue(queue)
 
     def _run_queue(self, queue: _InlineQueue) -> None:
         if queue.running:
@@ -112,3 +114,6 @@ class InlineExecutor:
     def close(self, *, wait: bool, timeout: float | None) -> None:  # noqa: ARG002  # no thread
         """See `TaskExecutor`."""
         self.resume()
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError(f"{self!r} cannot be copied or pickled: it has tasks of its threads")

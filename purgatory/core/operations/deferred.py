@@ -16,6 +16,7 @@ from purgatory.core.operations.future import (
     DeferredFuture,
 )
 from purgatory.core.operations.keyed import KeyedOperation, end_by_hand
+from purgatory.core.operations.operation import check_not_forked
 from purgatory.core.operations.operation_state import (
     COMPLETED,
     FAILED,
@@ -77,7 +78,11 @@ class DeferredOperation(KeyedOperation):
         return owner is not None and owner.extend(self, timeout)
 
     def resolve_by_hand(self, result: object, error: BaseException | None) -> bool:
-        """End the operation regardless of its keys; False if already ended."""
+        """End the operation regardless of its keys; False if already ended.
+
+        Raises PurgatoryForked in a forked child.
+        """
+        check_not_forked(self)
         if error is not None:
             return end_by_hand(self, FAILED, error)
         return end_by_hand(self, COMPLETED, result)

@@ -200,7 +200,8 @@ class DeferredFuture(FastResultFuture[Any]):
     def set_result(self, result: Any) -> None:
         """End the operation with a result of your own: outcome completed.
 
-        Raises `concurrent.futures.InvalidStateError` if it has ended.
+        Raises `concurrent.futures.InvalidStateError` if it has ended, PurgatoryForked in a forked
+        child.
         """
         self._resolve_by_hand(result, None)
 

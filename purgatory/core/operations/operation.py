@@ -16,8 +16,12 @@ from _purgatory_cpython.mypyc_types import mypyc_attr
 from purgatory.core.operations.operation_state import (
     CANCELLED,
     COMPLETED,
+    ENDED,
     EXPIRED,
+    IN_DOUBT,
+    UNAFFECTED,
     UNFINISHED,
+    Doubt,
     OperationOwner,
     OperationState,
     enter,
@@ -87,6 +91,13 @@ class DelayedOperation(OperationState):
     def _op_complete_key(self, key: Hashable, value: object) -> bool:
         del key, value
         return request_check(self)
+
+    def _op_count_key(self, key: Hashable, value: object, doubt: Doubt | None) -> int:
+        if doubt is None:
+            return ENDED if self._op_complete_key(key, value) else UNAFFECTED
+        if request_check(self, doubt):
+            return ENDED
+        return IN_DOUBT if doubt.is_left else UNAFFECTED
 
     def __repr__(self) -> str:
         state = "pending" if self._op_outcome is None else str(self._op_outcome)

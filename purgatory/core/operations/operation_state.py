@@ -57,6 +57,7 @@ UNAFFECTED: Final = 0
 PROGRESSED: Final = 1  # more keys are needed
 WON: Final = 2  # the caller calls `outcome_race.finalize`
 ENDED: Final = 3
+IN_DOUBT: Final = -2  # another thread is checking the condition, and will know: see `Doubt`
 
 # See `TimerTask`.
 _HOOKS: Final = ("run", "try_complete", "on_complete", "on_expiration", "on_cancel", "on_failure")
@@ -65,6 +66,20 @@ _HOOKS: Final = ("run", "try_complete", "on_complete", "on_expiration", "on_canc
 _shared_lock: Final = shared_lock
 _enter_section: Final = enter_section
 _leave_section: Final = leave_section
+
+
+class Doubt:
+    """A limited event that met an operation while another thread was checking the condition.
+
+    `is_left`: the busy thread checks again, and settles the doubt. Written in a section.
+    """
+
+    def __init__(self) -> None:
+        self.is_left: bool = False
+
+    def settle(self, effect: int) -> None:
+        """Tell what the event has done to the operation. Idempotent."""
+        raise NotImplementedError
 
 
 class OperationOwner:
@@ -190,9 +205,12 @@ class OperationState(TimerTask):
         """React to a completed watch key. True if this completed the operation."""
         raise NotImplementedError
 
-    def _op_count_key(self, key: Hashable, value: object) -> int:
-        """Do as `_op_complete_key`; return the effect, WON if work is left."""
-        return ENDED if self._op_complete_key(key, value) else UNAFFECTED
+    def _op_count_key(self, key: Hashable, value: object, doubt: Doubt | None) -> int:
+        """Do as `_op_complete_key`; return the effect, WON if work is left.
+
+        IN_DOUBT if a given doubt is left to another thread.
+        """
+        raise NotImplementedError
 
     def _op_fail_key(self, key: Hashable, error: BaseException) -> bool:
         """React to a failed watch key. True if this ended the operation."""
@@ -233,7 +251,10 @@ def exception_of(error: object, base: type[BaseException] = BaseException) -> An
     """Return an error, or a new one of a class. Raises TypeError for others."""
     made = error() if isinstance(error, type) and issubclass(error, base) else error
     if not isinstance(made, base):
-        raise TypeError(f"error is {error!r}; expected an {base.__name__} or a class of them")
+        article = "an" if base is Exception else "a"
+        raise TypeError(
+            f"error is {error!r}; expected {article} {base.__name__} or a class of them"
+        )
     return made
 
 

@@ -4,7 +4,8 @@ The thread that sets `_op_outcome` wins the race, once, and takes the operation 
 the watch lists. *Actions* follow: call `try_complete` (again), then the callbacks. One thread at a
 time runs the actions of an operation. A thread that finds the operation busy leaves a flag and
 returns; the busy thread checks the flag before leaving. So no check is lost, and the methods of an
-operation never overlap.
+operation never overlap. For a limited event the flag comes with a `Doubt`: the busy thread uses the
+event, or offers the event to other operations.
 
 The callbacks: `on_complete` when completed; `on_complete`, then `on_expiration` when expired;
 `on_cancel` when cancelled; `on_failure` when failed. Each is called at most once, under no lock. An
@@ -15,6 +16,8 @@ RecursionError.
 A KeyboardInterrupt may come at any call or loop. An interrupted thread does the remaining stages
 before it lets the interrupt go on: a finished operation always gets its callbacks, unless a second
 interrupt comes meanwhile.
+
+Past 400 lines: checks, callbacks and their repetition after an interrupt call each other in turn.
 
 Any thread.
 """
@@ -29,9 +32,12 @@ from purgatory.core.operations.operation_state import (
     CALLBACKS_DONE,
     CANCELLED,
     COMPLETED,
+    ENDED,
     EXPIRED,
     ON_COMPLETE_CALLED,
     RELEASED,
+    UNAFFECTED,
+    Doubt,
     OperationState,
     Outcome,
     enter,
@@ -44,6 +50,7 @@ from timingwheel.lowlevel import (
     LOCKED_SECTIONS,
     gc_track,
     is_process_exit,
+    keep_for_ever,
     thread_dict,
 )
 
@@ -99,6 +106,10 @@ class OutermostCallback:
         self.active: bool = False  # read and written in atomic sections; else unused
 
 
+# Doubts left to busy threads, or about to be, with their operations.
+_DOUBTS: Final[dict[Doubt, OperationState]] = {}
+keep_for_ever(_DOUBTS)
+
 _CALLBACK_DEPTH: Final = ThreadLocal(CallbackDepth)
 OUTERMOST_CALLBACK: Final = OutermostCallback()
 
@@ -114,12 +125,22 @@ def callback_depth() -> CallbackDepth:
     return cast("CallbackDepth", found)
 
 
-def request_check(operation: OperationState) -> bool:
-    """Call `try_complete`, here or in the busy thread. True if this completed it."""
+def request_check(operation: OperationState, doubt: Doubt | None = None) -> bool:
+    """Call `try_complete`, here or in the busy thread. True if this completed it.
+
+    `doubt`: to be left to the busy thread, if any.
+    """
     if not operation._op_has_condition:
         return False
-    _set_recheck(operation, True)
-    return operation._op_outcome is None and run_actions(operation)
+    if doubt is None:
+        _set_recheck(operation, True)
+        return operation._op_outcome is None and run_actions(operation)
+    try:
+        _DOUBTS[doubt] = operation
+        return operation._op_outcome is None and run_actions(operation, doubt)
+    finally:
+        if not doubt.is_left:
+            _DOUBTS.pop(doubt, None)
 
 
 def _set_recheck(operation: OperationState, wanted: bool) -> None:
@@ -214,19 +235,25 @@ def _release(operation: OperationState, outcome: Outcome) -> None:
     operation._op_stage = RELEASED
 
 
-def run_actions(operation: OperationState) -> bool:
-    """Run all actions, unless another thread does. True if `try_complete` completed it."""
+def run_actions(operation: OperationState, doubt: Doubt | None = None) -> bool:
+    """Run all actions, unless another thread does. True if `try_complete` completed it.
+
+    `doubt`: asks for a check, and is left to the other thread.
+    """
     completed = False
     action = _NOTHING
     try:
         while True:
             if COMPILED:
                 enter(operation)
-                action = _next_action(operation, action)
+                action = _next_action(operation, action, doubt)
                 leave(operation)
             else:
                 with operation._op_lock:
-                    action = _next_action(operation, action)
+                    action = _next_action(operation, action, doubt)
+            doubt = None
+            if _DOUBTS and action not in (_CHECK_CONDITION, _BUSY):
+                _settle(_left_to(operation), UNAFFECTED)
             if action < _CHECK_CONDITION:
                 return completed
             result = _run_action(operation, action)
@@ -243,8 +270,12 @@ def run_actions(operation: OperationState) -> bool:
         raise
 
 
-def _next_action(operation: OperationState, last: int) -> int:
+def _next_action(operation: OperationState, last: int, doubt: Doubt | None) -> int:
+    if doubt is not None:
+        operation._op_recheck = True
     if operation._op_busy and last < _CHECK_CONDITION:
+        if doubt is not None and operation._op_outcome is None:
+            doubt.is_left = True
         return _BUSY
     action = _NOTHING
     if operation._op_outcome is None:
@@ -281,6 +312,42 @@ def _try_clear_busy(operation: OperationState) -> bool:
 
 def _check_condition(operation: OperationState) -> bool:
     _set_recheck(operation, False)  # before the call: a later request checks again
+    if not _DOUBTS:
+        return _try_complete(operation)
+    doubts = _left_to(operation)  # after the flag: those that come later ask again
+    satisfied = False
+    try:
+        satisfied = _try_complete(operation)
+    except BaseException:  # an interrupt
+        satisfied = operation._op_outcome is COMPLETED
+        raise
+    finally:
+        try:
+            _settle(doubts, ENDED if satisfied else UNAFFECTED)
+        except BaseException:  # an interrupt
+            _settle(doubts, ENDED if satisfied else UNAFFECTED)
+            raise
+    return satisfied
+
+
+def _left_to(operation: OperationState) -> list[Doubt]:
+    """Return the doubts left to the busy thread, which calls this."""
+    found = _DOUBTS.copy().items()
+    return [doubt for doubt, of in found if of is operation and doubt.is_left]
+
+
+def _settle(doubts: list[Doubt], effect: int) -> None:
+    """Settle doubts; after an interrupt, a second call does the rest."""
+    for doubt in doubts:
+        try:
+            doubt.settle(effect)
+        except Exception:  # a key's
+            _DOUBTS.pop(doubt, None)
+            raise
+        _DOUBTS.pop(doubt, None)
+
+
+def _try_complete(operation: OperationState) -> bool:
     try:
         satisfied = _truth(operation.try_complete())
     except BaseException as error:  # noqa: BLE001  # user code

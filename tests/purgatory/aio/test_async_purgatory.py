@@ -20,6 +20,7 @@ from purgatory import (
     OperationExpired,
     Purgatory,
     PurgatoryClosed,
+    PurgatoryForked,
     WrongEventLoop,
 )
 from purgatory.aio import AsyncPurgatory
@@ -563,8 +564,52 @@ class TestAdoption:
         """What an adopted purgatory has already is refused, and what is none."""
         with pytest.raises(TypeError, match="expected a Purgatory"):
             AsyncPurgatory(purgatory="p")
-        with pytest.raises(ValueError, match="adopted"):
-            AsyncPurgatory(purgatory=Purgatory(), registry=CollectorRegistry())
+        for given in (
+            {"registry": CollectorRegistry()},
+            {"clock": ManualClock()},
+            {"name": "other"},
+            {"max_held": 5},
+        ):
+            with pytest.raises(ValueError, match="adopted"):
+                AsyncPurgatory(purgatory=Purgatory(), **given)
+        for wrong in ({"name": 5}, {"max_held": "5"}):
+            with pytest.raises(TypeError):
+                AsyncPurgatory(purgatory=Purgatory(), **wrong)
+        AsyncPurgatory("purgatory", purgatory=Purgatory("mine"))
+
+    def test_a_forked_child(self, run):
+        """Every verb is refused; `close` does nothing. For asyncio, no loop runs in the child."""
+
+        async def refuses(p, future):
+            for verb in (
+                lambda: p.defer("k"),
+                lambda: p.complete("k"),
+                lambda: p.fail("k", ValueError),
+                lambda: p.extend(future, 5),
+                lambda: future.set_result(1),
+                lambda: future.set_exception(ValueError()),
+                future.cancel,
+            ):
+                with pytest.raises((PurgatoryForked, WrongEventLoop)):
+                    verb()
+            await p.close()
+
+        async def main():
+            async with AsyncPurgatory() as p:
+                future = p.defer("k")
+                child = os.fork()
+                if not child:
+                    status = 1
+                    try:
+                        await refuses(p, future)
+                        status = 0
+                    finally:
+                        os._exit(status)
+                assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+                assert p.complete("k", 1) == 1
+                assert await future == 1
+
+        run(main())
 
     def test_a_full_timer_refuses(self, run):
         """TimerFull, and nothing is left behind."""

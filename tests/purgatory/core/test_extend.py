@@ -52,6 +52,22 @@ class TestFutures:
         harness.advance(1)
         assert future.done()
 
+    def test_while_it_expires(self):
+        """False from the moment at which the timer runs it; also at a reading of 0."""
+
+        class Extended(Recorder):
+            def run(self):
+                extended.append(p.extend(self, 5))
+                return super().run()
+
+        extended, clock = [], ManualClock(-1000)
+        p = Purgatory(timer=Timer(clock=clock, executor=InlineExecutor()))
+        p.try_complete_else_watch(operation := Extended(1), ["k"])
+        clock.advance(1)
+        p.timer.advance_clock()
+        assert extended == [False]
+        assert operation.calls == ["complete", "expiration"]
+
     def test_not_after_its_end(self, harness):
         """One that has ended stays as it is."""
         p = harness.purgatory

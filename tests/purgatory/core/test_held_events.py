@@ -1,5 +1,6 @@
 """Events that reach a limited number of operations, or are held for later ones."""
 
+import contextlib
 import gc
 import threading
 import weakref
@@ -9,14 +10,62 @@ import pytest
 
 from purgatory import HeldFull, KeyedOperation, Purgatory
 from purgatory.core.held_events import Unit
+from purgatory.core.operations import outcome_race
+from purgatory.core.operations.operation import attach
 from purgatory.core.operations.operation_state import UNAFFECTED
-from tests.testing.purgatory_harness import HANG, Hooked, PurgatoryHarness, Recorder, in_thread
+from tests.testing.interrupts import at_every_place, interrupted_at
+from tests.testing.purgatory_harness import (
+    HANG,
+    Hooked,
+    PurgatoryHarness,
+    Recorder,
+    all_in_threads,
+    in_thread,
+)
 from timingwheel import InlineExecutor, ManualClock, Timer, TimerFull
+from timingwheel.lowlevel import COMPILED
 
 
 @pytest.fixture
 def harness():
     return PurgatoryHarness()
+
+
+ROUNDS = 100
+
+
+class Stopped(Recorder):
+    """Once submitted, it stops in its next check; gives the answers in turn."""
+
+    def __init__(self, answers):
+        super().__init__(5)
+        self.answers = [False, False, *answers]
+        self.inside, self.go_on = threading.Event(), threading.Event()
+
+    def submit(self, purgatory, *keys):
+        """Submit it: two checks."""
+        purgatory.try_complete_else_watch(self, keys)
+
+    def try_complete(self):
+        answer = self.answers.pop(0)
+        self.tries += 1
+        if self.tries == 3:
+            self.inside.set()
+            assert self.go_on.wait(HANG)
+        return answer and self.force_complete()
+
+    @contextlib.contextmanager
+    def being_checked(self, check):
+        """Stop another thread in the check meanwhile."""
+        thread = threading.Thread(target=check)
+        thread.start()
+        assert self.inside.wait(HANG)
+        try:
+            yield
+        finally:
+            self.go_on.set()
+            thread.join(HANG)
+        assert not thread.is_alive()
 
 
 class TestLimit:
@@ -70,6 +119,127 @@ class TestLimit:
         ops[1].ready = ops[2].ready = True
         assert p.complete("a", limit=1) == 1
         assert [op.calls for op in ops] == [[], ["complete"], []]
+
+    @pytest.mark.parametrize(
+        ("answers", "gets_it"),
+        [
+            ([False, True], "first"),
+            ([False, False], "second"),
+            ([True], "second"),  # of its own: that check had begun before the event
+        ],
+    )
+    def test_one_that_another_thread_is_checking(self, harness, answers, gets_it):
+        """That thread checks it again, and only then it is known who gets the event."""
+        p = harness.purgatory
+        first, second = Stopped(answers), Recorder(5, ready=True)
+        first.submit(p, "a", "b")
+        p._parts.lists.watch(second, ("a",))  # unchecked: it is ready
+        with first.being_checked(lambda: p.check_and_complete("b")):
+            assert p.complete("a", limit=1) == 0
+            assert not second.done()
+        assert (second.calls == ["complete"]) == (gets_it == "second")
+        assert first.done() == (True in answers)
+        assert not outcome_race._DOUBTS
+
+    def test_one_that_ends_while_another_thread_is_checking_it(self, harness):
+        """The next one gets the event as soon as that thread is back."""
+        p = harness.purgatory
+        first, second = Stopped([True]), Recorder(5, ready=True)
+        first.submit(p, "a", "b")
+        p._parts.lists.watch(second, ("a",))
+        with first.being_checked(lambda: p.check_and_complete("b")):
+            assert p.complete("a", limit=1, hold=5) == 0
+            assert first.cancel()
+            assert p.stats().held == 1
+        assert second.calls == ["complete"]
+        assert p.stats().held == 0
+        assert not outcome_race._DOUBTS
+
+    @pytest.mark.parametrize("error", [None, KeyboardInterrupt])
+    def test_from_the_check_itself(self, harness, error):
+        """An event from `try_complete` has it checked again, also after an interrupt."""
+
+        def check():
+            counts.append(len(counts))
+            if len(counts) == 2:
+                p.complete("a", limit=1)
+                if error is not None:
+                    raise error
+            return len(counts) == 3
+
+        p, counts = harness.purgatory, []
+        first, second = Hooked(5, try_complete=check), Recorder(5, ready=True)
+        assert attach(first, p._parts.owner)
+        p._parts.lists.watch(first, ("a", "b"))
+        p._parts.lists.watch(second, ("a",))
+        counts.append(0)
+        if error is None:
+            assert p.check_and_complete("b") == 1
+        else:
+            with pytest.raises(error):
+                p.check_and_complete("b")
+        assert (first.calls, second.calls) == (["complete"], [])
+        assert not outcome_race._DOUBTS
+
+    @pytest.mark.skipif(COMPILED, reason="compiled functions are not traced")
+    @pytest.mark.parametrize("satisfied", [True, False])
+    def test_an_interrupt_of_the_thread_that_checks(self, satisfied):
+        """At any place: the event reaches one operation, if it came at all."""
+
+        def scene(at):
+            def check():
+                tries.append(None)
+                if len(tries) == 3:
+                    in_thread(lambda: p.complete("a", limit=1))
+                return satisfied and len(tries) > 3
+
+            p, tries = PurgatoryHarness().purgatory, []
+            first, second = Hooked(5, try_complete=check), Recorder(5, ready=True)
+            p.try_complete_else_watch(first, ["a", "b"])
+            p._parts.lists.watch(second, ("a",))
+            interrupter = interrupted_at(at, lambda: p.check_and_complete("b"))
+            assert (first.done() + second.done()) == (len(tries) > 2), interrupter.where
+            assert not outcome_race._DOUBTS, interrupter.where
+            return interrupter
+
+        at_every_place(scene, 20)
+
+    def test_tokens(self):
+        """Each event brings a token; threads check meanwhile: none is left while some wait."""
+        p, tokens, taken = Purgatory(), [], []
+
+        class Taker(Recorder):
+            def try_complete(self):
+                try:
+                    taken.append(tokens.pop())
+                except IndexError:
+                    return False
+                return self.force_complete()
+
+        def bring():
+            for number in range(ROUNDS):
+                tokens.append(number)
+                p.complete("a", limit=1)
+
+        def check():
+            for _ in range(ROUNDS):
+                p.check_and_complete("b")
+
+        takers = [Taker(60) for _ in range(20)]
+        for taker in takers:
+            p.try_complete_else_watch(taker, ["a", "b"])
+
+        def submit():
+            for _ in range(3 * ROUNDS):
+                taker = Taker(60)
+                takers.append(taker)
+                p.try_complete_else_watch(taker, ["a", "b"])
+
+        all_in_threads(bring, bring, check, submit)
+        assert not tokens
+        assert len(taken) == 2 * ROUNDS == sum(taker.completed for taker in takers)
+        assert not outcome_race._DOUBTS
+        p.close()
 
     @pytest.mark.parametrize(("limit", "error"), [
         (0, ValueError), (-1, ValueError), (True, TypeError), (1.0, TypeError), ("1", TypeError),
@@ -192,7 +362,7 @@ class TestHold:
         p, futures = harness.purgatory, []
 
         class EndsMeanwhile(KeyedOperation):
-            def _op_count_key(self, key, value):
+            def _op_count_key(self, key, value, doubt):
                 if not futures:
                     futures.append(p.defer(key))
                     harness.advance(2)
@@ -200,7 +370,7 @@ class TestHold:
                         futures[0].cancel()
                     futures.append(p.defer(key))
                     self.cancel()
-                return super()._op_count_key(key, value)
+                return super()._op_count_key(key, value, doubt)
 
         p.try_complete_else_watch(EndsMeanwhile(30), ["a"])
         p.complete("a", 1, limit=1, hold=1)
@@ -221,11 +391,11 @@ class TestHold:
                 return super().add(task)
 
         class Waits(KeyedOperation):
-            def _op_count_key(self, key, value):
+            def _op_count_key(self, key, value, doubt):
                 found.set()
                 assert is_refused.wait(HANG)
                 self.cancel()
-                return super()._op_count_key(key, value)
+                return super()._op_count_key(key, value, doubt)
 
         p = Purgatory(timer=FullTimer(clock=ManualClock(), executor=InlineExecutor()))
         p.try_complete_else_watch(Waits(30), ["a"])

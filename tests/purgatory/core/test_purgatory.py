@@ -1,6 +1,7 @@
 """Closing a purgatory, and what a forked child may do with its parent's."""
 
 import concurrent.futures
+import contextlib
 import os
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from purgatory import (
     PurgatoryForked,
 )
 from purgatory.registry import live_purgatories
+from tests.testing.interrupts import PURGATORY, TIMINGWHEEL, at_every_place, handled_at
 from tests.testing.purgatory_harness import (
     HANG,
     Hooked,
@@ -25,14 +27,30 @@ from tests.testing.purgatory_harness import (
     all_in_threads,
     in_thread,
 )
-from timingwheel import Timer
-from timingwheel.lowlevel import JOIN_GRACE_S
+from timingwheel import ManualClock, Timer
+from timingwheel.lowlevel import COMPILED, JOIN_GRACE_S
 
 LOCKS = {
     "timer": lambda p: p.timer._lock.reading(),
     "executor": lambda p: p.timer._executor._lock,
     "lists": lambda p: p._parts.lists._lock,
     "held": lambda p: p._parts.held._lock,
+}
+
+
+def _wait(p, future, operation):
+    with contextlib.suppress(TimeoutError):
+        future.exception(0.001)
+
+
+#: Calls that take the lock of an operation or a future.
+CALLS = {
+    "complete": lambda p, future, operation: p.complete("k"),
+    "fail": lambda p, future, operation: p.fail("k", ArithmeticError),
+    "cancel": lambda p, future, operation: future.cancel(),
+    "force_complete": lambda p, future, operation: operation.force_complete(),
+    "set_result": lambda p, future, operation: future.set_result(1),
+    "wait": _wait,
 }
 
 
@@ -230,6 +248,90 @@ class TestClose:
         assert isinstance(future.exception(0), OperationCancelled)
         assert p not in live_purgatories()
 
+    @pytest.mark.skipif(COMPILED, reason="compiled functions are not traced")
+    @pytest.mark.parametrize("call", CALLS)
+    def test_in_the_middle_of_a_call_for_an_operation(self, call):
+        """A signal handler at any place in it closes; the loop needs the same operation."""
+
+        def scene(at):
+            p = Purgatory()
+            p.start()
+            future, operation = p.defer("k", "k2", need=2), Recorder()
+            p.try_complete_else_watch(operation, ["k"])
+
+            def handler():
+                p.complete_later("k")
+                p.fail_later("k2", ArithmeticError)
+                p.close()
+
+            def interrupted():
+                with contextlib.suppress(PurgatoryClosed, concurrent.futures.InvalidStateError):
+                    CALLS[call](p, future, operation)
+
+            folders = (PURGATORY, concurrent.futures.__path__[0])
+            trace = in_thread(lambda: handled_at(at, interrupted, handler, folders))
+            p.close()
+            assert future.done()
+            assert operation.done()
+            return trace
+
+        at_every_place(scene, 4)
+
+    @pytest.mark.skipif(COMPILED, reason="compiled functions are not traced")
+    @pytest.mark.parametrize("own_timer", [True, False])
+    @pytest.mark.parametrize("call", ["start", "close"])
+    def test_in_the_middle_of_a_start_or_a_close(self, own_timer, call, harness):
+        """A signal handler at any place in it closes; the loop needs the locks of both."""
+
+        def scene(at):
+            p = Purgatory(timer=None if own_timer else harness.timer)
+            if call == "close":
+                p.start()
+                p.complete_later("k")
+
+            def interrupted():
+                with contextlib.suppress(PurgatoryClosed):
+                    p.start() if call == "start" else p.close(wait=False)
+
+            folders = (PURGATORY, TIMINGWHEEL)
+            trace = in_thread(lambda: handled_at(at, interrupted, p.close, folders))
+            p.close()
+            return trace
+
+        at_every_place(scene, 4)
+
+    @pytest.mark.skipif(COMPILED, reason="compiled functions are not traced")
+    def test_a_shared_timer_in_the_middle_of_a_call_for_an_operation(self):
+        """The handler closes the timer, whose thread expires the same operation."""
+
+        future = operation = None
+
+        def calls():
+            operation.force_complete()
+            with contextlib.suppress(TimeoutError):
+                future.exception(0.001)
+
+        def scene(at):
+            nonlocal future, operation
+            timer = Timer(clock=(clock := ManualClock()))
+            timer.start()
+            p, operation = Purgatory(timer=timer), Recorder(1)
+            p.try_complete_else_watch(operation, ["k"])
+            future = p.defer("k", timeout=1)
+
+            def handler():
+                clock.advance(1)
+                timer.close(cancel_pending=False)
+
+            folders = (PURGATORY, concurrent.futures.__path__[0])
+            trace = in_thread(lambda: handled_at(at, calls, handler, folders))
+            p.close()
+            timer.close()
+            assert operation.calls in (["complete"], ["complete", "expiration"])
+            return trace
+
+        at_every_place(scene, 4)
+
     @pytest.mark.parametrize("timeout", [-1, float("nan")])
     def test_a_bad_timeout_closes_nothing(self, harness, timeout):
         """A bad timeout is refused before close has any effect."""
@@ -238,6 +340,9 @@ class TestClose:
             harness.purgatory.close(timeout=timeout)
         with pytest.raises(TypeError):
             harness.purgatory.close(timeout="soon")
+        for flag in ("wait", "cancel_pending"):
+            with pytest.raises(TypeError, match=f"{flag} is 'no'; expected a bool"):
+                harness.purgatory.close(**{flag: "no"})
         assert not future.done()
         assert harness.purgatory.complete("k") == 1
 
@@ -321,6 +426,10 @@ class TestFork:
                     lambda: p.check_and_complete("k"),
                     lambda: p.cancel_for_key("k"),
                     p.start,
+                    p.step,
+                    lambda: future.set_result(1),
+                    lambda: future.set_exception(ValueError),
+                    lambda: future.extend(5),
                     future.cancel,
                     op.cancel,
                     op.force_complete,
@@ -337,7 +446,7 @@ class TestFork:
                 p.close()
                 return refused, p.delayed
 
-            assert self.in_child(child) == repr(([True] * 14, 3))
+            assert self.in_child(child) == repr(([True] * 18, 3))
             assert p.complete("k", 5) == 2
             assert future.result(0) == 5
 

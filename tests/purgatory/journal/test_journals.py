@@ -1,7 +1,9 @@
 """The journals of a purgatory: outcomes as commands in a mailbox, or as Parquet files."""
 
+import copy
 import gc
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -53,6 +55,11 @@ class TestMailboxJournal:
             Ended(cancelled, Outcome.CANCELLED),
             None,
         ]
+
+    def test_what_is_no_mailbox(self):
+        """Else each outcome would be lost, and an error."""
+        with pytest.raises(TypeError, match=r"mailbox\.send is None; expected a callable"):
+            MailboxJournal("mailbox")
 
 
 def rows(directory):
@@ -111,6 +118,18 @@ class TestRows:
             assert row["waited_ms"] == row["at_ms"] - row["submitted_ms"]
         assert completed["deadline_ms"] - completed["submitted_ms"] == 9000
         assert expired["at_ms"] - expired["deadline_ms"] == 250
+
+    def test_a_deadline_of_0(self, tmp_path):
+        """A clock may read 0 at a deadline, as at any other."""
+        clock = ManualClock(-1000)
+        timer = Timer(clock=clock, executor=InlineExecutor())
+        with ParquetJournal(tmp_path, clock=clock) as journal:
+            Purgatory(timer=timer, journal=journal).defer("a", timeout=1)
+            clock.advance(1.5)
+            timer.advance_clock()
+        (row,) = rows(tmp_path)
+        assert (row["outcome"], row["waited_ms"], row["lateness_ms"]) == ("expired", 1500, 500)
+        assert row["deadline_ms"] - row["submitted_ms"] == 1000
 
     def test_names_and_kinds(self, tmp_path):
         """op_id and kind are the operation's; else a unique name, and the class."""
@@ -176,6 +195,16 @@ class TestLife:
         assert isinstance(error, JournalError)
         with pytest.raises(JournalError, match="closed"):
             journal.flush()
+
+    @pytest.mark.parametrize("copy_of", [copy.copy, copy.deepcopy, pickle.dumps])
+    def test_copies_are_refused(self, tmp_path, copy_of):
+        """A copy would share the files and the thread."""
+        with ParquetJournal(tmp_path) as journal:
+            with pytest.raises(TypeError, match="cannot be copied or pickled"):
+                copy_of(journal)
+            with Purgatory(journal=journal) as p:
+                p.defer("k")
+        assert len(rows(tmp_path)) == 1
 
     def test_forgotten(self, tmp_path):
         """A journal that is dropped writes what it has, and ends its thread."""

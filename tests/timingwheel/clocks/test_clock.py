@@ -1,12 +1,14 @@
 """ManualClock: a clock that is moved by hand."""
 
+import copy
 import gc
 import math
+import pickle
 from datetime import timedelta
 
 import pytest
 
-from timingwheel import ManualClock
+from timingwheel import ManualClock, monotonic_ms
 
 BAD_STEPS = [math.nan, math.inf, -1, -1e-9, 10**30, timedelta(microseconds=-1)]
 
@@ -85,3 +87,11 @@ class TestManualClock:
     def test_repr_shows_the_reading(self):
         """repr shows the reading."""
         assert repr(ManualClock(12)) == "<ManualClock 12 ms>"
+
+
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, lambda c: pickle.loads(pickle.dumps(c))]
+)
+def test_a_copy_of_the_default_clock_is_itself(again):
+    """Timers know it by identity."""
+    assert again(monotonic_ms) is monotonic_ms

@@ -41,6 +41,28 @@ def test_clock_reader_for():
     assert clock_reader_for(clock).now_ns() == 3_000_001
 
 
+@pytest.mark.parametrize("has_now_ns", [True, False])
+@pytest.mark.parametrize("reading", [1.5, "1", None])
+def test_a_clock_whose_readings_are_no_ints_any_more(has_now_ns, reading):
+    """A TypeError, and nothing is added."""
+
+    class Clock:
+        reading = 0
+
+        def __call__(self):
+            return self.reading
+
+    if has_now_ns:
+        Clock.now_ns = Clock.__call__
+    timer = Timer(clock=Clock())
+    Clock.reading = reading
+    with pytest.raises(TypeError):
+        timer.schedule(1, print)
+    assert len(timer) == 0
+    Clock.reading = 0
+    timer.close()
+
+
 def test_a_clock_beyond_its_range():
     """A reading that leaves no room for a delay is a ValueError, when it is read or added to."""
     with pytest.raises(ValueError, match="the clock reads"):

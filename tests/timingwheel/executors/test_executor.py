@@ -6,6 +6,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 import pytest
 
 from timingwheel import InlineExecutor, ManualClock, Timer
+from timingwheel.executors import executor as executor_module
 
 
 class Recorder:
@@ -55,6 +56,21 @@ class TestInline:
         assert where == []
         timer.advance_clock()
         assert where == [threading.current_thread()]
+
+    def test_a_finalizer_in_the_first_call_of_a_thread(self, monkeypatch):
+        """It may add a task that is due, while the thread has no queue yet."""
+
+        class Queue(executor_module._InlineQueue):
+            def __init__(self):
+                super().__init__()
+                if not made:
+                    made.append(self)
+                    timer.schedule(0, ran.append, "finalizer")
+
+        monkeypatch.setattr(executor_module, "_InlineQueue", Queue)
+        made, ran, timer = [], [], Timer(clock=ManualClock(), executor=InlineExecutor())
+        timer.schedule(0, ran.append, "thread")
+        assert ran == ["finalizer", "thread"]
 
     def test_adding_does_not_run_tasks_of_other_threads(self, clock):
         """A thread that adds a task may hold locks, so it runs no callback but its own."""
