@@ -89,7 +89,7 @@ def test_the_example_prints_what_its_comments_say(tmp_path):
     )
     assert done.stdout.splitlines() == [
         "accepted {'paid:17': 12.5, 'packed:17': 'box 4'}",
-        "1 of 'order:18' not completed within 50 ms",
+        "not completed within 50 ms: needed 1 of 'order:18'",
     ]
 
 

@@ -41,7 +41,7 @@ PRINTED = {
     "retry.py": ["message 1: received, attempt 3", "message 2 was sent 5 times"],
     "webhook_aiohttp.py": ['{"paid": 12.5}', '{"detail": "order 18 is not paid yet"}'],
     "webhook_fastapi.py": ['{"paid":12.5}', '{"detail":"order 18 is not paid yet"}'],
-    "futures.py": ["HELLO", "1 of ('reply', 2) not completed within 100 ms"],
+    "futures.py": ["HELLO", "not completed within 100 ms: needed 1 of ('reply', 2)"],
     "asyncio_futures.py": [
         "order 1 is paid: 12.50",
         "order 2 is given up",

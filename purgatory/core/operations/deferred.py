@@ -104,7 +104,7 @@ class DeferredOperation(KeyedOperation):
         try:
             keys = ", ".join(map(_safe_repr, self._watch_keys))
             error: Exception = OperationExpired(
-                f"{self.need} of {keys} not completed within {self.delay_ms} ms"
+                f"not completed within {self.delay_ms} ms: needed {self.need} of {keys}"
             )
         except MemoryError as shortage:  # threads wait
             error = shortage

@@ -83,7 +83,7 @@ class TestWait:
 
         async def main():
             async with AsyncPurgatory() as p:
-                with pytest.raises(TimeoutError, match="'a' not completed within 20 ms"):
+                with pytest.raises(TimeoutError, match="20 ms: needed 1 of 'a'"):
                     await p.wait("a", timeout=0.02)
                 assert p.stats().expired == 1
 
