@@ -1,67 +1,34 @@
 """Sockets for asyncio: send, recv and poll return futures.
 
-A socket belongs to the thread of its event loop, which watches the socket's descriptor. That is
-edge-triggered: so the events are read after every operation, and again in the next turn of the loop
-while an operation waits.
+A socket belongs to the thread of its event loop, which watches the socket's descriptor: see
+`mq.socket_waiters`.
 """
 
 import asyncio
-import os
 import sys
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar
-from weakref import WeakValueDictionary
 
 from mq import context as blocking_context
 from mq import poller as blocking_poller
 from mq import socket as blocking_socket
 from mq.constants import Errno, Flag, PollEvent, SocketOption
 from mq.core.options import check_linger
-from mq.errors import Again, ContextTerminated, ZMQError
-from mq.sockets import SocketBase
+from mq.errors import ContextTerminated, ZMQError
+from mq.socket_waiters import (
+    IN,
+    OUT,
+    DescriptorCopy,
+    Future,
+    SocketOperation,
+    SocketWaiters,
+    waiters_of,
+)
 from mq.timeouts import check_timeout
 
-_IN = int(PollEvent.POLLIN)
-_OUT = int(PollEvent.POLLOUT)
 _DONTWAIT = int(Flag.DONTWAIT)
-
-Future = asyncio.Future[Any]
-
-
-class _Operation:
-    """A future, and the call for its result; None for a poll."""
-
-    __slots__ = ("call", "future", "timer")
-
-    def __init__(self, future: Future, call: Callable[[], Any] | None) -> None:
-        self.future = future
-        self.call = call
-        self.timer: asyncio.TimerHandle | None = None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the future is done, or never will be: its loop is closed."""
-        return self.future.done() or self.future.get_loop().is_closed()
-
-    def attempt(self) -> bool:
-        """Call; False if it would block."""
-        try:
-            result = None if self.call is None else self.call()
-        except Again:
-            return False
-        except Exception as error:  # noqa: BLE001 - the future's to report
-            self.future.set_exception(error)
-        else:
-            self.future.set_result(result)
-        return True
-
-    def expire(self) -> None:
-        """Raise `Again` from the future."""
-        if not self.future.done():
-            self.future.set_exception(Again())
 
 
 class Poller(blocking_poller.Poller):
@@ -87,23 +54,6 @@ class Poller(blocking_poller.Poller):
         return future
 
 
-class _DescriptorCopy:
-    """A descriptor of the same file: a loop has one reader and one writer for each number."""
-
-    def __init__(self, descriptor: int) -> None:
-        self.fd = os.dup(descriptor)
-
-    def close(self) -> None:
-        """Close the copy. Idempotent."""
-        fd, self.fd = self.fd, -1
-        if fd != -1:
-            os.close(fd)
-
-    def __del__(self) -> None:  # its loop was closed
-        if hasattr(self, "fd"):
-            self.close()
-
-
 class _PollOperation:
     """One call of `Poller.poll`: watches sockets in the loop."""
 
@@ -114,7 +64,7 @@ class _PollOperation:
         self._sockets = sockets
         self._future = future
         self._undo: list[Callable[[], Any]] = []
-        self._waiters: list[_Waiters] = []
+        self._waiters: list[SocketWaiters] = []
         self._watching: dict[int, Future] = {}  # by queue: resolved at its turn with an event
         future.add_done_callback(self._undo_all)
 
@@ -131,20 +81,20 @@ class _PollOperation:
 
     def _watch(self, thing: Any, flags: int) -> None:
         if isinstance(thing, blocking_socket.Socket):
-            self._watch_socket(_waiters_of(thing), flags)
+            self._watch_socket(waiters_of(thing), flags)
         else:
             self._watch_descriptor(blocking_poller.descriptor_of(thing), flags)
 
-    def _watch_socket(self, waiters: "_Waiters", flags: int) -> None:
+    def _watch_socket(self, waiters: "SocketWaiters", flags: int) -> None:
         self._waiters.append(waiters)
-        for event, queue in ((_IN, waiters.receiving), (_OUT, waiters.sending)):
+        for event, queue in ((IN, waiters.receiving), (OUT, waiters.sending)):
             if flags & event:
                 self._watch_queue(waiters, queue)
                 self._undo.append(partial(self._stop_watching, id(queue)))
 
-    def _watch_queue(self, waiters: "_Waiters", queue: deque[_Operation]) -> None:
+    def _watch_queue(self, waiters: "SocketWaiters", queue: deque[SocketOperation]) -> None:
         ready: Future = self._loop.create_future()
-        waiters.enqueue(queue, _Operation(ready, None))
+        waiters.enqueue(queue, SocketOperation(ready, None))
         ready.add_done_callback(partial(self._on_ready, waiters, queue))
         self._watching[id(queue)] = ready
 
@@ -152,16 +102,18 @@ class _PollOperation:
         self._watching[key].cancel()
 
     def _watch_descriptor(self, descriptor: int, flags: int) -> None:
-        copy = _DescriptorCopy(descriptor)
-        if flags & _IN:
+        copy = DescriptorCopy(descriptor)
+        if flags & IN:
             self._loop.add_reader(copy.fd, self.check)
             self._undo.append(lambda: self._loop.remove_reader(copy.fd))
-        if flags & _OUT:
+        if flags & OUT:
             self._loop.add_writer(copy.fd, self.check)
             self._undo.append(lambda: self._loop.remove_writer(copy.fd))
         self._undo.append(copy.close)
 
-    def _on_ready(self, waiters: "_Waiters", queue: deque[_Operation], ready: Future) -> None:
+    def _on_ready(
+        self, waiters: "SocketWaiters", queue: deque[SocketOperation], ready: Future
+    ) -> None:
         if ready.cancelled():
             self._future.cancel()  # the socket was closed
             return
@@ -193,118 +145,21 @@ class _PollOperation:
         self._undo.clear()
 
 
-class _Waiters:
-    """The waiting operations of one socket, whichever handle began them."""
-
-    def __init__(self, core: SocketBase) -> None:
-        self._core = core
-        self.receiving: deque[_Operation] = deque()
-        self.sending: deque[_Operation] = deque()
-        self.has_handle = False  # of asyncio and no shadow, which unwatches when it is closed
-        self._loop: asyncio.AbstractEventLoop | None = None  # the loop watching the descriptor
-        self._fd = -1  # the descriptor that is watched
-        self._copy: _DescriptorCopy | None = None  # of a blocking socket, which may close any time
-        self._scheduled_in: asyncio.AbstractEventLoop | None = None  # where `_run_scheduled` is due
-
-    def enqueue(self, queue: deque[_Operation], operation: _Operation) -> None:
-        """Have an operation wait in one of the two queues. ENOTSOCK or ETERM."""
-        self._watch(asyncio.get_running_loop())
-        queue.append(operation)
-        operation.future.add_done_callback(lambda _: self._remove(queue, operation))
-        self.schedule()
-
-    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._loop is loop:
-            return
-        fd = self._core.get(SocketOption.FD)  # first: raises if the socket is closed
-        assert isinstance(fd, int)
-        self.unwatch()
-        self._copy = None if self.has_handle else _DescriptorCopy(fd)
-        self._fd = fd if self._copy is None else self._copy.fd
-        loop.add_reader(self._fd, self._handle_events)
-        self._loop = loop
-
-    def unwatch(self) -> None:
-        """Watch the descriptor no more."""
-        loop, self._loop = self._loop, None
-        if loop is not None and not loop.is_closed():
-            loop.remove_reader(self._fd)
-        if self._copy is not None:
-            self._copy.close()
-
-    def _remove(self, queue: deque[_Operation], operation: _Operation) -> None:
-        if operation.timer is not None:
-            operation.timer.cancel()
-        with suppress(ValueError):  # it is done
-            queue.remove(operation)
-        # A handle unwatches when it closes.
-        if not (self.has_handle or self.receiving or self.sending):
-            self.unwatch()
-
-    def schedule(self) -> None:
-        """Look at the events again in the next turn of the loop, if an operation waits."""
-        # An operation may have consumed the edge that the descriptor would have signalled.
-        loop = self._loop
-        if loop is None or self._scheduled_in is loop or not (self.receiving or self.sending):
-            return
-        loop.call_soon(self._run_scheduled)
-        self._scheduled_in = loop
-
-    def _run_scheduled(self) -> None:
-        self._scheduled_in = None
-        self._handle_events()
-
-    def _handle_events(self) -> None:
-        progress = True
-        while progress and (self.receiving or self.sending):
-            try:
-                events = self._core.events()
-            except ZMQError as error:
-                self._fail(error)
-                return
-            progress = bool(events & _IN and _advance(self.receiving))
-            progress |= bool(events & _OUT and _advance(self.sending))
-
-    def _fail(self, error: ZMQError) -> None:
-        self.unwatch()
-        for operation in [*self.receiving, *self.sending]:
-            if not operation.is_over:
-                operation.future.set_exception(error)
-
-    def cancel(self) -> None:
-        """Cancel the operations that wait: the socket is being closed."""
-        self.unwatch()
-        for operation in [*self.receiving, *self.sending]:
-            with suppress(RuntimeError):  # the operation's loop is closed
-                operation.future.cancel()
-
-
-#: By the number of the socket.
-_waiters: "WeakValueDictionary[int, _Waiters]" = WeakValueDictionary()
-
-
-def _waiters_of(socket: blocking_socket.Socket) -> _Waiters:
-    found = _waiters.get(socket.underlying)
-    if found is None:
-        found = _waiters[socket.underlying] = _Waiters(socket._core)
-    return found
-
-
 class Socket(blocking_socket.Socket):
     """As a blocking socket, but send, recv and poll return futures."""
 
     _poller_class: ClassVar[type[blocking_poller.Poller]] = Poller
     _repr_cls = "zmq.asyncio.Socket"
     _blocking: blocking_socket.Socket
-    _waiters: _Waiters
-    _recv_futures: deque[_Operation]  # both named as in pyzmq, whose tests look at them
-    _send_futures: deque[_Operation]
+    _waiters: SocketWaiters
+    _recv_futures: deque[SocketOperation]  # both named as in pyzmq, whose tests look at them
+    _send_futures: deque[SocketOperation]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._blocking = blocking_socket.Socket(shadow=self)
         self._blocking.copy_threshold = self.copy_threshold
-        self._waiters = _waiters_of(self)
+        self._waiters = waiters_of(self)
         self._recv_futures, self._send_futures = self._waiters.receiving, self._waiters.sending
         if not self._shadow:
             self._waiters.has_handle = True
@@ -358,11 +213,11 @@ class Socket(blocking_socket.Socket):
         )
 
     def _submit(
-        self, call: Callable[[], Any], queue: deque[_Operation], flags: int, option: int
+        self, call: Callable[[], Any], queue: deque[SocketOperation], flags: int, option: int
     ) -> Future:
         """Make the call at once, or after the operations that wait."""
         loop = asyncio.get_running_loop()
-        operation = _Operation(loop.create_future(), call)
+        operation = SocketOperation(loop.create_future(), call)
         if (not queue or flags & _DONTWAIT) and operation.attempt():
             self._waiters.schedule()
         elif flags & _DONTWAIT:
@@ -389,13 +244,6 @@ class Socket(blocking_socket.Socket):
         if not self.closed:
             self._waiters.cancel()
         super().close(linger)
-
-
-def _advance(queue: deque[_Operation]) -> bool:
-    # Let the first operation that waits try; True if it is done.
-    while queue and queue[0].is_over:
-        queue.popleft()
-    return bool(queue) and queue[0].attempt() and bool(queue.popleft())
 
 
 def _resolve(future: Future, call: Callable[[], Any]) -> None:

@@ -33,7 +33,6 @@ EXCEPTIONS = {
     "purgatory/spark/batch/first_events.py": "test_resolve compares what it finds with an oracle",
     "purgatory/spark/report/tables.py": "test_page_maker and test_terminal show them",
     "purgatory/spark/report/wheel_buckets.py": "test_wheel_tuning compares them with a Timer",
-    "purgatory/spark/stream/processor.py": "runs in Spark's workers only: test_query",
     "purgatory/spark/stream/shard_state.py": "test_shard writes and reads it after each batch",
 }
 

@@ -1,5 +1,6 @@
 """Contexts and sockets that are cleaned up, and helpers to run things beside each other."""
 
+import asyncio
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 import mq as zmq
+import mq.asyncio as amq
 from tests.testing.sockets import ThreadGroup
 
 
@@ -59,3 +61,27 @@ def pair(socket: Callable[..., zmq.Socket]) -> Callable[..., tuple[zmq.Socket, z
         return first, second
 
     return make
+
+
+@pytest.fixture
+def asyncio_ctx() -> Iterator[amq.Context]:
+    """A context of asyncio sockets."""
+    context = amq.Context()
+    yield context
+    context.destroy(linger=0)
+
+
+@pytest.fixture
+def run_in_loop(asyncio_ctx: amq.Context) -> Callable[..., None]:
+    """Runs a coroutine function with a connected pair of sockets, within 30 seconds."""
+
+    def runner(test, sender=zmq.PUSH, receiver=zmq.PULL):
+        async def body():
+            with asyncio_ctx.socket(sender) as a, asyncio_ctx.socket(receiver) as b:
+                b.bind("inproc://loop")
+                a.connect("inproc://loop")
+                await asyncio.wait_for(test(a, b), 30)
+
+        asyncio.run(body())
+
+    return runner

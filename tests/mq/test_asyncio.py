@@ -9,34 +9,8 @@ import pytest
 import mq as zmq
 import mq.asyncio as amq
 
-URL = "inproc://asyncio"
 
-
-@pytest.fixture
-def ctx():
-    """A context of asyncio sockets."""
-    context = amq.Context()
-    yield context
-    context.destroy(linger=0)
-
-
-@pytest.fixture
-def run(ctx):
-    """Runs a coroutine function with a connected pair of sockets, within 30 seconds."""
-
-    def runner(test, sender=zmq.PUSH, receiver=zmq.PULL):
-        async def body():
-            with ctx.socket(sender) as a, ctx.socket(receiver) as b:
-                b.bind(URL)
-                a.connect(URL)
-                await asyncio.wait_for(test(a, b), 30)
-
-        asyncio.run(body())
-
-    return runner
-
-
-def test_receive_waits_for_a_send(run):
+def test_receive_waits_for_a_send(run_in_loop):
     """Receives that came first get the messages, in turn."""
 
     async def test(a, b):
@@ -47,10 +21,10 @@ def test_receive_waits_for_a_send(run):
         await a.send_multipart([b"2", b"3"])
         assert await asyncio.gather(*waiting) == [b"1", [b"2", b"3"]]
 
-    run(test)
+    run_in_loop(test)
 
 
-def test_a_thread_sends(run):
+def test_a_thread_sends(run_in_loop):
     """A message from another thread wakes the loop."""
 
     async def test(a, b):
@@ -61,10 +35,10 @@ def test_a_thread_sends(run):
         assert await future == "hello"
         thread.join()
 
-    run(test)
+    run_in_loop(test)
 
 
-def test_many_messages_one_edge(run):
+def test_many_messages_one_edge(run_in_loop):
     """All messages are received although the descriptor signals only the first."""
 
     async def test(a, b):
@@ -72,10 +46,10 @@ def test_many_messages_one_edge(run):
             await a.send_json(n)
         assert [await b.recv_json() for _ in range(500)] == list(range(500))
 
-    run(test)
+    run_in_loop(test)
 
 
-def test_send_waits_for_room(run):
+def test_send_waits_for_room(run_in_loop):
     """A send to a full peer is done when there is room."""
 
     async def test(a, b):
@@ -89,10 +63,10 @@ def test_send_waits_for_room(run):
         await late
         assert await b.recv() == b"late"
 
-    run(test)
+    run_in_loop(test)
 
 
-def test_request_and_reply_at_once(run):
+def test_request_and_reply_at_once(run_in_loop):
     """A socket may be waited on for sending and receiving at the same time."""
 
     async def test(a, b):
@@ -106,10 +80,10 @@ def test_request_and_reply_at_once(run):
             assert await a.recv() == b"%d" % n
         await server
 
-    run(test, zmq.REQ, zmq.REP)
+    run_in_loop(test, zmq.REQ, zmq.REP)
 
 
-def test_cancelled_receives_take_nothing(run):
+def test_cancelled_receives_take_nothing(run_in_loop):
     """A message goes to the next receive that is still wanted."""
 
     async def test(a, b):
@@ -119,10 +93,10 @@ def test_cancelled_receives_take_nothing(run):
         assert await second == b"x"
         assert len(b._waiters.receiving) == 0
 
-    run(test)
+    run_in_loop(test)
 
 
-def test_timeouts(run):
+def test_timeouts(run_in_loop):
     """RCVTIMEO makes a future fail with Again, and SNDTIMEO too."""
 
     async def test(a, b):
@@ -137,10 +111,10 @@ def test_timeouts(run):
             await lonely.send(b"x")
         lonely.close()
 
-    run(test)
+    run_in_loop(test)
 
 
-def test_poll(run):
+def test_poll(run_in_loop):
     """poll resolves with the events, or 0 when its time is up; cancelling leaves nothing behind."""
 
     async def test(a, b):
@@ -155,10 +129,10 @@ def test_poll(run):
         while b._waiters.receiving:
             await asyncio.sleep(0)  # a turn of the loop, in which callbacks run
 
-    run(test)
+    run_in_loop(test)
 
 
-def test_poller_takes_all_kinds(run):
+def test_poller_takes_all_kinds(run_in_loop):
     """asyncio sockets, blocking ones and descriptors in one poller."""
 
     async def test(a, b):
@@ -179,10 +153,10 @@ def test_poller_takes_all_kinds(run):
         os.close(r)
         os.close(w)
 
-    run(test)
+    run_in_loop(test)
 
 
-def test_close_cancels(run):
+def test_close_cancels(run_in_loop):
     """Operations that wait when their socket is closed are cancelled."""
 
     async def test(_, b):
@@ -191,10 +165,10 @@ def test_close_cancels(run):
         with pytest.raises(asyncio.CancelledError):
             await future
 
-    run(test)
+    run_in_loop(test)
 
 
-def test_a_close_that_is_refused_cancels_nothing(run):
+def test_a_close_that_is_refused_cancels_nothing(run_in_loop):
     """A bad linger leaves the socket open, and what waits waiting."""
 
     async def test(a, b):
@@ -204,16 +178,16 @@ def test_a_close_that_is_refused_cancels_nothing(run):
         await a.send(b"x")
         assert await future == b"x"
 
-    run(test)
+    run_in_loop(test)
 
 
-def test_term_fails_what_waits(ctx):
+def test_term_fails_what_waits(asyncio_ctx):
     """Futures that wait fail with ETERM when their context ends."""
 
     async def body():
-        with ctx.socket(zmq.PULL) as pull:
+        with asyncio_ctx.socket(zmq.PULL) as pull:
             future = pull.recv()
-            thread = threading.Thread(target=ctx._core.term)
+            thread = threading.Thread(target=asyncio_ctx._core.term)
             thread.start()
             with pytest.raises(zmq.ContextTerminated):
                 await asyncio.wait_for(future, 30)
@@ -222,11 +196,11 @@ def test_term_fails_what_waits(ctx):
     asyncio.run(body())
 
 
-def test_one_socket_in_several_loops(ctx):
+def test_one_socket_in_several_loops(asyncio_ctx):
     """A socket may be used in one loop after another."""
-    with ctx.socket(zmq.PUSH) as a, ctx.socket(zmq.PULL) as b:
-        b.bind(URL)
-        a.connect(URL)
+    with asyncio_ctx.socket(zmq.PUSH) as a, asyncio_ctx.socket(zmq.PULL) as b:
+        b.bind("inproc://loops")
+        a.connect("inproc://loops")
 
         async def body():
             future = b.recv()
@@ -245,7 +219,7 @@ def test_instances_are_apart():
     two.term()
 
 
-def test_a_poll_whose_message_another_operation_takes(run):
+def test_a_poll_whose_message_another_operation_takes(run_in_loop):
     """It goes on waiting, and is told of the next message."""
 
     async def test(sender, receiver):
@@ -257,34 +231,12 @@ def test_a_poll_whose_message_another_operation_takes(run):
         assert await polling == zmq.POLLIN
         assert await receiver.recv() == b"2"
 
-    run(test)
-
-
-@pytest.mark.parametrize("leave", [amq.Socket.recv, amq.Socket.poll])
-def test_an_operation_of_a_closed_loop_takes_nothing(ctx, leave):
-    """Its future will never be done; the next message is for an operation of the present loop."""
-
-    async def leave_waiting(socket):
-        return leave(socket)
-
-    async def body(a, b):
-        future = b.recv()
-        await a.send(b"x")
-        assert await asyncio.wait_for(future, 30) == b"x"
-
-    with ctx.socket(zmq.PUSH) as a, ctx.socket(zmq.PULL) as b:
-        b.bind(URL)
-        a.connect(URL)
-        loop = asyncio.new_event_loop()
-        future = loop.run_until_complete(leave_waiting(b))
-        loop.close()
-        asyncio.run(body(a, b))
-        assert not future.done()
+    run_in_loop(test)
 
 
 @pytest.mark.parametrize("blocking", [True, False])
 @pytest.mark.parametrize("timeout", [0, 30_000, None])
-def test_a_poll_of_a_closed_socket_is_refused(run, blocking, timeout):
+def test_a_poll_of_a_closed_socket_is_refused(run_in_loop, blocking, timeout):
     """ENOTSOCK, as from a blocking poller; nothing is left behind in the loop."""
 
     async def test(a, b):
@@ -298,7 +250,7 @@ def test_a_poll_of_a_closed_socket_is_refused(run, blocking, timeout):
         while a._waiters.receiving or a._waiters.sending:
             await asyncio.sleep(0)
 
-    run(test)
+    run_in_loop(test)
 
 
 async def _assert_each_is_told(make_poll, send):
@@ -312,7 +264,7 @@ async def _assert_each_is_told(make_poll, send):
     assert len(first) == 1
 
 
-def test_concurrent_polls_of_one_descriptor(run):
+def test_concurrent_polls_of_one_descriptor(run_in_loop):
     """Each is told, whichever ends first: neither replaces, nor removes, the other's reader."""
 
     async def test(_, __):
@@ -333,10 +285,10 @@ def test_concurrent_polls_of_one_descriptor(run):
         os.close(r)
         os.close(w)
 
-    run(test)
+    run_in_loop(test)
 
 
-def test_concurrent_polls_of_one_blocking_socket(run):
+def test_concurrent_polls_of_one_blocking_socket(run_in_loop):
     """Also beside an operation of an asyncio socket that is another handle for it."""
 
     async def test(a, b):
@@ -349,78 +301,4 @@ def test_concurrent_polls_of_one_blocking_socket(run):
         await _assert_each_is_told(poller.poll, lambda: zmq.Socket(a).send(b"y"))
         assert await b.recv() == b"y"
 
-    run(test)
-
-
-def test_a_check_of_a_poll_leaves_no_other_operation_waiting(run):
-    """The check may consume the signal of a message that a receive waits for."""
-
-    async def test(a, b):
-        for handle in (b, zmq.Socket(b), amq.Socket(b)):
-            poller = amq.Poller()
-            poller.register(handle, zmq.POLLOUT)  # which is none of a PULL
-            received = b.recv()
-            polling = [poller.poll(30_000) for _ in range(2)]
-            await asyncio.sleep(0)
-            zmq.Socket(a).send(b"x")
-            assert await poller.poll(0) == []
-            for poll in polling:
-                poll.cancel()
-            assert await asyncio.wait_for(received, 30) == b"x"
-
-    run(test)
-
-
-def test_two_handles_wait_for_one_socket(run):
-    """Each message goes to one of them, in the order of their calls."""
-
-    async def test(a, b):
-        other = amq.Socket(b)
-        received = [b.recv(), other.recv(), b.recv(), other.recv()]
-        for n in range(4):
-            await a.send(b"%d" % n)
-        assert await asyncio.gather(*received) == [b"0", b"1", b"2", b"3"]
-
-    run(test)
-
-
-def test_a_blocking_socket_is_watched_only_while_a_poll_waits():
-    """Then its descriptor may close, and the number be another's, which the loop watches."""
-    ctx = zmq.Context()
-
-    async def poll_in_vain(number):
-        with ctx.socket(zmq.PULL) as blocking:
-            blocking.bind(f"inproc://{number}")
-            poller = amq.Poller()
-            poller.register(blocking)
-            assert await poller.poll(1) == []
-            shadow = amq.Socket(blocking)
-            shadow.rcvtimeo = 1
-            with pytest.raises(zmq.Again):
-                await shadow.recv()
-
-    async def body():
-        before = set(asyncio.get_running_loop()._selector.get_map())
-        for number in range(5):
-            await poll_in_vain(number)
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            assert set(asyncio.get_running_loop()._selector.get_map()) == before
-
-    asyncio.run(body())
-    ctx.term()
-
-
-def test_cancelled_polls_leave_nothing(run):
-    """Looked at by the names that pyzmq's own tests use."""
-
-    async def test(_, b):
-        for _ in range(3):
-            polling = asyncio.ensure_future(b.poll(1000))
-            await asyncio.sleep(0)
-            assert len(b._recv_futures) == 1
-            polling.cancel()
-            while b._recv_futures:  # the operation of a cancelled poll goes some turns later
-                await asyncio.sleep(0)
-
-    run(test)
+    run_in_loop(test)

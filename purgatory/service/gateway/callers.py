@@ -24,7 +24,7 @@ from purgatory.service.gateway.job_taker import JobTakers
 from purgatory.service.gateway.outcome_feed import OutcomeFeed
 from purgatory.service.gateway.problems import ApiError
 from purgatory.service.http.listening import KNOWN
-from purgatory.service.server.network.rare_log import RareLog
+from purgatory.service.rare_log import RareLog
 
 
 class Caller(NamedTuple):

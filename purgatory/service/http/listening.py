@@ -20,7 +20,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from purgatory.service.errors import ServerError
-from purgatory.service.server.network.rare_log import CANNOT_ACCEPT, RareLog
+from purgatory.service.rare_log import CANNOT_ACCEPT, RareLog
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop

@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from purgatory.service.rare_log import CANNOT_ACCEPT, RareLog
 from purgatory.service.server.network.flood_gates import FloodGates
-from purgatory.service.server.network.rare_log import CANNOT_ACCEPT, RareLog
 from purgatory.service.server.network.router_socket import drop_arrivals, take_arrivals
 
 #: The share of memory for connections, 1 / MEMORY_SHARE, and the estimate for a connection.

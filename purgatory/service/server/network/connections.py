@@ -15,6 +15,7 @@ import zmq
 from purgatory.service.auth.access import EVERYTHING, Access
 from purgatory.service.encoding import encode, for_futures_only
 from purgatory.service.protocol import Ping
+from purgatory.service.rare_log import RareLog
 from purgatory.service.server.commands import (
     ClientDisconnected,
     FetchOutcomes,
@@ -22,7 +23,6 @@ from purgatory.service.server.commands import (
     OutcomePush,
     StoreLoopCommand,
 )
-from purgatory.service.server.network.rare_log import RareLog
 
 if TYPE_CHECKING:
     from purgatory.service.auth.authenticator import SocketSecurity

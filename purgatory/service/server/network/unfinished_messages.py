@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from purgatory.service.machine_memory import resident_bytes
+from purgatory.service.rare_log import RareLog
 from purgatory.service.server.network.flood_gates import MOST_UNREAD, FloodGates
-from purgatory.service.server.network.rare_log import RareLog
 from purgatory.service.server.network.router_socket import end_connection, received_bytes
 
 _CUT_OFF: Final = "cut off a peer that has sent %s, and no message that is complete"

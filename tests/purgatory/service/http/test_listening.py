@@ -12,10 +12,10 @@ import socket
 
 import pytest
 
+from purgatory.service import rare_log
 from purgatory.service.errors import ServerError
 from purgatory.service.http import listening
 from purgatory.service.http.listening import AcceptErrors, host_and_port
-from purgatory.service.server.network import rare_log
 from tests.testing.purgatory_harness import HANG
 from tests.testing.web_servers import serve, status
 

@@ -2,7 +2,7 @@
 
 import logging
 
-from purgatory.service.server.network.rare_log import RareLog
+from purgatory.service.rare_log import RareLog
 
 
 def test_one_line_a_minute(caplog):
