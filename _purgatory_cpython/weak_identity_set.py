@@ -21,6 +21,10 @@ class WeakIdentitySet(Generic[T]):
         """Add an object, without keeping it alive."""
         self._by_id[id(member)] = member
 
+    def discard(self, member: T) -> None:
+        """Remove an object that may be one."""
+        self._by_id.pop(id(member), None)
+
     def clear(self) -> None:
         """Remove all."""
         self._by_id.clear()

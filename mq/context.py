@@ -8,10 +8,10 @@ import os
 from collections.abc import Callable
 from typing import Any, ClassVar, Generic, Self, TypeVar
 from warnings import warn
-from weakref import WeakSet
 
 from _purgatory_cpython import at_exit, fork
 from _purgatory_cpython.locks import new_lock
+from _purgatory_cpython.weak_identity_set import WeakIdentitySet
 from mq.constants import ContextOption, Errno, SocketOption
 from mq.core import context_core as core
 from mq.core.options import check_linger
@@ -46,7 +46,7 @@ class Context(OptionAttributes, Generic[S]):
     sockopts: dict[int, Any]
     closed: bool
     _core: core.ContextCore
-    _sockets: "WeakSet[Any]"
+    _sockets: WeakIdentitySet[Any]
     _shadow = False
     _shadow_obj: Any = None
     _warn_destroy_close = False
@@ -71,7 +71,7 @@ class Context(OptionAttributes, Generic[S]):
             )
         self.closed = False
         self.sockopts = {}
-        self._sockets = WeakSet()
+        self._sockets = WeakIdentitySet()
 
     @classmethod
     def shadow(cls, address: "int | Context[Any]") -> Self:
@@ -205,7 +205,7 @@ class Context(OptionAttributes, Generic[S]):
         check_linger(linger)
         if self.closed:
             return
-        left = [socket for socket in list(self._sockets) if not socket.closed]
+        left = [socket for socket in self._sockets if not socket.closed]
         names = [str(socket) for socket in left]
         for socket in left:
             socket.close(linger)
@@ -233,7 +233,7 @@ class Context(OptionAttributes, Generic[S]):
         try:
             warn(f"Unclosed context {self}", ResourceWarning, stacklevel=2, source=self)
         finally:  # a warning may be made an error
-            for socket in list(self._sockets):
+            for socket in self._sockets:
                 socket.close()
             self._core.termination.request_term()
 
@@ -243,7 +243,7 @@ class Context(OptionAttributes, Generic[S]):
     def __repr__(self) -> str:
         name = type(self).__dict__.get("_repr_cls")
         name = name or f"{type(self).__module__}.{type(self).__name__}"
-        number = len(self._sockets)
+        number = len(list(self._sockets))
         sockets = f"{number} socket{'s' if number > 1 else ''}" if number else ""
         closed = " closed" if self.closed else ""
         return f"<{name}({sockets}) at {id(self):#x}{closed}>"

@@ -23,13 +23,19 @@ def parse_duration(text: str) -> float:
     Raises ValueError for NaN, infinity, and ISO 8601's years and months, which have no fixed
     length.
     """
+    if not text.isascii():  # digits of other scripts, which `float` takes
+        raise _invalid(text)
     try:
         seconds = float(text)
     except ValueError:
         seconds = _sum_of_units(text.strip())
     if not math.isfinite(seconds):
-        raise ValueError(f"{text!r} is not a valid duration; expected {EXAMPLES}")
+        raise _invalid(text)
     return seconds
+
+
+def _invalid(text: str) -> ValueError:
+    return ValueError(f"{text!r} is not a valid duration; expected {EXAMPLES}")
 
 
 def _sum_of_units(text: str) -> float:

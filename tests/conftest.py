@@ -46,6 +46,13 @@ def pytest_pycollect_makemodule(module_path, parent):
     return None
 
 
+def pytest_collection_modifyitems(items):
+    """Refuse a test's id with an address: each process of the suite would have another."""
+    unstable = [item.nodeid for item in items if " at 0x" in item.nodeid]
+    if unstable:
+        raise pytest.UsageError(f"ids of tests with addresses: {unstable}")
+
+
 def pytest_collection_finish():
     """Take the tests themselves from what the collector looks at: a quarter of the suite's time."""
     gc.collect()

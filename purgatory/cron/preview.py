@@ -16,7 +16,8 @@ def next_times(
     now.
 
     Raises ValueError for a bad expression, one that never runs, an unknown zone, a negative count,
-    or an `after` that is not aware, and TypeError for a value of another type.
+    or an `after` that is not aware or not in the years 1 to 9999 of UTC, and TypeError for a value
+    of another type.
     """
     expression = CronExpression(cron, tz)
     if isinstance(count, bool) or not isinstance(count, int):
@@ -36,4 +37,7 @@ def _checked(after: datetime) -> datetime:
         raise TypeError(f"after is {after!r}; expected an aware datetime")
     if after.utcoffset() is None:
         raise ValueError(f"after is {after!r}; expected an aware datetime: with a tzinfo")
-    return after
+    try:
+        return after.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"after is {after!r}; expected a year of 1 to 9999 in UTC") from error

@@ -18,6 +18,15 @@ def test_members_that_are_equal_and_have_no_hash():
     assert [id(member) for member in found] == [id(member) for member in members]
 
 
+def test_a_member_is_removed():
+    """By identity; what is no member may be removed, too."""
+    first, second, found = Equal(), Equal(), WeakIdentitySet()
+    found.add(first)
+    for member in (second, first, first):
+        found.discard(member)
+    assert not list(found)
+
+
 def test_a_dropped_member_is_gone():
     """The set keeps nothing alive."""
     found = WeakIdentitySet()

@@ -236,3 +236,16 @@ def test_closing_while_connecting():
         for worker in workers:
             worker.join()
         ctx.term()
+
+
+def test_sockets_of_a_class_with_eq():
+    """A context tells its sockets apart by identity: all of them are closed."""
+
+    class Alike(zmq.Socket):
+        def __eq__(self, other):
+            return True
+
+    context = zmq.Context()
+    made = [context.socket(zmq.PAIR, socket_class=Alike) for _ in range(2)]
+    context.destroy(linger=0)
+    assert [socket.closed for socket in made] == [True, True]

@@ -26,7 +26,7 @@ def test_forms(text, expected):
 @pytest.mark.parametrize(
     "text",
     ["", " ", "x", "5x", "s", "m5", "30m1h", "1h 30m", "P", "PT", "P1DT", "P1Y", "P1M", "PT1D",
-     "P1H", "T5S", "-5m", "5m-", "1,5h", "٣x", "1h1h"],
+     "P1H", "T5S", "-5m", "5m-", "1,5h", "٣x", "٣", "٣h", "1h1h"],
 )  # fmt: skip
 def test_no_duration(text):
     """The message names the text and what was expected."""

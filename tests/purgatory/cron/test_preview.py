@@ -9,6 +9,7 @@ import purgatory
 from purgatory.cron.preview import next_times
 
 BEFORE_A_GAP = datetime(2026, 3, 28, tzinfo=UTC)
+TOKYO = timezone(timedelta(hours=9))
 
 
 def test_times_are_of_the_zone():
@@ -70,6 +71,7 @@ def test_there_are_fewer_where_the_calendar_ends():
         ({"count": True}, TypeError, "count is True"),
         ({"after": BEFORE_A_GAP.replace(tzinfo=None)}, ValueError, "expected an aware datetime"),
         ({"after": 5}, TypeError, "after is 5"),
+        ({"after": datetime.min.replace(tzinfo=TOKYO)}, ValueError, "expected a year of 1 to 9999"),
     ],
 )
 def test_bad_arguments_are_named(arguments, error, words):

@@ -434,6 +434,9 @@ class SubmissionTracer:
     def ended(self, outcome, traceparent):
         """Record nothing."""
 
+    def __repr__(self):
+        return "SubmissionTracer()"
+
 
 @pytest.mark.parametrize(
     "options",
