@@ -1,7 +1,6 @@
 """Sockets for asyncio: send, recv and poll return futures.
 
-A socket belongs to the thread of its event loop, which watches the socket's descriptor: see
-`mq.socket_waiters`.
+A socket belongs to the thread of its event loop: see `mq.socket_waiters`.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """proxy, and devices: a proxy with its own sockets, in the caller's thread or its own.
 
-A proxy owns its sockets, and forwards until their context ends. Binds, connects and options are
-recorded, and applied in the thread running the device.
+A proxy owns its sockets, and forwards until their context ends. Settings are recorded, and applied
+in the thread running the device.
 """
 
 from collections.abc import Callable
@@ -82,7 +82,7 @@ def device(device_type: DeviceType, frontend: Any, backend: Any) -> None:  # noq
 
 
 class _SocketSetup:
-    """The binds, connects and options of one socket of a device."""
+    """The binds, connects and options of one socket."""
 
     def __init__(self, socket_type: int) -> None:
         self.socket_type = socket_type

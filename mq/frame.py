@@ -24,9 +24,9 @@ COPY_THRESHOLD = 65536
 class Frame(bytearray):
     """A message part. `memoryview(frame)` and `frame.buffer` are views of its bytes.
 
-    A bytearray for the buffer protocol, which Python classes lack before 3.12; the price is one
-    copy of the data. Frames compare and hash by identity. With `track=True` and no copy, `tracker`
-    tells when the data is used no more.
+    A bytearray for the buffer protocol, which Python classes lack before 3.12, at the price of a
+    copy. Frames compare and hash by identity. With `track=True` and no copy, `tracker` tells when
+    the data is used no more.
     """
 
     def __init__(

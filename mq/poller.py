@@ -82,7 +82,7 @@ def zmq_poll(sockets: list[tuple[Any, int]], timeout: int = -1) -> list[tuple[An
 
 
 class _PollSet:
-    """The sockets and descriptors of one call of `zmq_poll`."""
+    """The sockets and descriptors of one `zmq_poll`."""
 
     def __init__(self, sockets: list[tuple[Any, int]]) -> None:
         self._sockets: list[tuple[Any, int]] = []

@@ -256,7 +256,7 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
         core.set(int(option), check_type(option, optval))
 
     def get(self, option: int) -> Any:
-        """Read an option; EINVAL if it does not exist or is write-only."""
+        """Read an option; EINVAL if unknown or write-only."""
         return self._core.get(int(option))
 
     setsockopt = set  # noqa: A003 - the method above, and not the builtin

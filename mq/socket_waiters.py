@@ -1,8 +1,8 @@
 """SocketWaiters: the operations of one socket that wait in an event loop.
 
-The loop watches the socket's descriptor. That is edge-triggered: so the events are read after every
-operation, and again in the next turn of the loop while an operation waits. All of it belongs to the
-loop's thread.
+The loop watches the socket's descriptor, which is edge-triggered: so the events are read after
+every operation, and again in the next turn of the loop while an operation waits. For the loop's
+thread.
 """
 
 import asyncio
@@ -124,7 +124,7 @@ class SocketWaiters:
 
     def schedule(self) -> None:
         """Look at the events again in the next turn of the loop, if an operation waits."""
-        # An operation may have consumed the edge that the descriptor would have signalled.
+        # An operation may have consumed the edge.
         loop = self._loop
         if loop is None or self._scheduled_in is loop or not (self.receiving or self.sending):
             return

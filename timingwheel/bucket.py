@@ -35,8 +35,8 @@ from timingwheel.task import CANCELLED, TAKEN, TaskList, TimerTask
 # A slot so far behind the end has left the nearer caches.
 STREAMING_STORE_DISTANCE: Final = 4096
 
-# Slots of a new bucket, and by how many it grows: it doubles up to SMALL_CAPACITY, then grows by an
-# eighth, by GROWTH_LIMIT at most.
+# Slots of a new bucket, which doubles up to SMALL_CAPACITY, then grows by an eighth, by
+# GROWTH_LIMIT at most.
 MIN_CAPACITY: Final = 16
 SMALL_CAPACITY: Final = 256
 GROWTH_LIMIT: Final = 4096
@@ -45,7 +45,7 @@ RETAINED_CAPACITY: Final = 32
 # Slots that a compaction pass reads whenever a slot is needed: more than are added meanwhile.
 COMPACTION_STEP: Final = 4 * GROWTH_LIMIT
 
-# Bound once: compiled, that saves a look-up in the module's dict for each task.
+# Bound once: compiled code looks up no module's dict.
 _UNTRACKS_FROM_GC: Final = UNTRACKS_FROM_GC
 _gc_untrack: Final = gc_untrack
 _gc_track: Final = gc_track
@@ -104,7 +104,6 @@ class TimerTaskList(TaskList):
         self._lock: Final = lock
         self._counters: Final = counters
         self._slots: list[TimerTask | None] = [None] * MIN_CAPACITY
-        # Slots before the head and from the end on are empty.
         self._head: i32 = 0
         self._end: i32 = 0
         self._capacity: i32 = MIN_CAPACITY  # len(_slots), without a call

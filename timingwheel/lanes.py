@@ -7,8 +7,8 @@ it: see docs/mechanisms.md.
 
 Elsewhere a timer has no lanes; nor with `max_pending`: one lock must guard the count of all tasks.
 
-The thread that advances the clock drains the lane whose first bucket comes first, up to the first
-bucket of the next lane: so tasks of all lanes are dispatched tick by tick.
+A drain takes from the lane whose first bucket comes first, up to the first bucket of the next lane:
+so tasks of all lanes are dispatched tick by tick.
 """
 
 import threading
@@ -153,8 +153,8 @@ class LaneLock(ReadWriteLock):
     """The lock of one lane, inside `common`, the lock of all lanes.
 
     Under a lane's lock a thread may run a finalizer, which may act on tasks of any lane. So both
-    sides take the common lock first: no two threads wait for each other's lanes. A thread that adds
-    waits for at most a batch of a drain, of whichever lane.
+    sides take the common lock first: no two threads wait for each other's lanes. An add waits for
+    at most a batch of a drain.
 
     A section takes the lane's own lock alone: it runs no Python code.
     """

@@ -1,7 +1,6 @@
 """Reaper: the thread that sleeps until something is due and advances the timer.
 
-The loop sleeps on a `Waiter`: a condition, or a mailbox, which also wakes the reaper for commands
-between a program's threads.
+The loop sleeps on a `Waiter`: a condition, or a mailbox, which also wakes for commands.
 """
 
 import contextlib
@@ -33,8 +32,8 @@ class Waiter(Protocol):
 class ConditionWaiter:
     """A `Waiter` within the process; keeps a wake-up until a wait consumes it.
 
-    A bare lock, released while a wake-up is kept. Both sides are atomic, so a finalizer or a signal
-    handler may wake the very thread that it interrupts.
+    A bare lock, released while a wake-up is kept. Both sides are atomic, so a finalizer or signal
+    handler may wake the thread it interrupts.
     """
 
     def __init__(self) -> None:

@@ -51,7 +51,7 @@ class ReadWriteLock:
 
     def __init__(self) -> None:
         self._lock: Final[Any] = new_section_lock()
-        # Readers inside, counted under _lock; only where sections are atomic.
+        # Counted under _lock; only where sections are atomic.
         self._readers_inside: i64 = 0
         self._reader: AbstractContextManager[object] = (
             _Reader(self) if ATOMIC_SECTIONS else self._lock
@@ -123,11 +123,7 @@ class ReadWriteLock:
             raise self._poison
 
     def is_inside(self) -> bool:
-        """Return whether the calling thread has a side, or waits for one.
-
-        So a signal handler or a finalizer that came in the middle of a call of its thread: it must
-        not wait for a thread that needs the lock.
-        """
+        """Return whether this thread has a side, or waits for one; see `Timer.holds_lock`."""
         return self._is_owned() or threading.get_ident() in self._queued_threads
 
     def _is_owned(self) -> bool:

@@ -17,7 +17,7 @@ class Lateness:
     """How late tasks started: clock at the start minus due time.
 
     `counts[i]` tasks were at most `bounds_ms[i]` late and more than the bound before; the last
-    count is for tasks beyond the last bound. `sum_ms` is the sum over all of them.
+    count is for tasks beyond the last bound. `sum_ms` is their sum.
     """
 
     bounds_ms: tuple[float, ...]

@@ -1,10 +1,9 @@
 """TimerTask: what is to run, and when. TimerTaskEntry: its place in the wheel.
 
-In Kafka a task points to an entry and the entry to its list. Here the task *is* its entry, by
-inheritance: one object a timer.
+Unlike Kafka's, a task *is* its entry, by inheritance: one object a timer.
 
-A task is pending exactly while `_tt_list` names its bucket. The thread that takes a task out of its
-bucket, under the lock, decides its fate: to cancel, add or run it.
+A task is pending exactly while `_tt_list` names its bucket. The thread that takes a task out, under
+the lock, cancels, adds or runs it.
 """
 
 import inspect
@@ -125,8 +124,8 @@ class TimerTaskEntry:
         *(("_tt_lane",) if LOCKED_SECTIONS else ()),
     )
 
-    # TimerTask's constructor sets these, which saves a call. In this order compiled objects lose
-    # no memory to alignment.
+    # Set by TimerTask's constructor, to save a call. In this order compiled objects lose no memory
+    # to alignment.
     _tt_index: i32  # of the slot in _tt_list; in no list: one of the states above
     _tt_is_stateless: bool  # refers to nothing but a module: it can be in no reference cycle
     # Unset until the task is taken. Set under the lock, cleared without it by the running thread:
@@ -273,7 +272,7 @@ def was_added(task: TimerTask) -> bool:
 def prepare_task(task: TimerTask, delay_ns: i64) -> None:
     """Set the fields of a task whose class overrides `run`, without the checks.
 
-    For classes with very many instances: the checks are half of a task's cost.
+    The checks are half of a task's cost.
     """
     task._tt_list = None
     task._tt_index = NEW

@@ -180,8 +180,8 @@ class Timer(TimerCore):
     def first_tasks(self, limit: int = 10) -> list[TimerTask]:
         """Return the tasks that are due first, in order of deadline; O(1) in the number of tasks.
 
-        Looks at about a thousand tasks: may miss some where one slot has more. Raises TypeError and
-        ValueError for a bad limit.
+        Looks at about a thousand tasks: may miss some where one slot has more. Raises TypeError,
+        ValueError.
         """
         return self._wheels.first_tasks(check_count("limit", limit, 0))
 

@@ -1,6 +1,6 @@
 """TimerCore: the hot half of a Timer, which adds tasks.
 
-Compiled; `Timer` is interpreted and does the rare work. Any thread.
+Compiled; `Timer` does the rare work. Any thread.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,7 +22,7 @@ from timingwheel.wheel_state import WheelState
 
 _Args = TypeVarTuple("_Args")
 
-# Tasks that `schedule_many` adds at one reading of the clock.
+# Tasks of `schedule_many` at one reading of the clock.
 ADD_BATCH = 256
 
 

@@ -10,13 +10,12 @@ Worked example: tick 1 ns, size 3, clock at 0.
     level 1   slots of 3 ns   due 3..8    [3 4 5] [6 7 8]
     level 2   slots of 9 ns   due 9..26   [9..17] [18..26]
 
-A task due at 20 goes to level 2, in the slot that starts at 18. At 18, 2 ns are left, so level 0
-takes the task, and at 20 it is due. One due at 25 has 7 ns left at 18: it goes to level 1, slot
-[24 25 26], and at 24 to level 0.
+A task due at 25 goes to level 2, in the slot that starts at 18. At 18, 7 ns are left, so level 1
+takes the task, in slot [24 25 26], and at 24 level 0.
 
-The caller of `advance` passes the time, which never goes back. The timer's lock guards the wheel:
-the read side fills slots and adds levels, the write side moves the time and cascades. "Locked"
-means: the caller holds either side, unless stated.
+The time passed to `advance` never goes back. The timer's lock guards the wheel: the read side fills
+slots and adds levels, the write side moves the time and cascades. "Locked" means: the caller holds
+either side, unless stated.
 """
 
 from operator import attrgetter

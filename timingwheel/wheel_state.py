@@ -1,7 +1,7 @@
 """WheelState: the pending, cascading and dispatched tasks of a timer or lane.
 
-Its lock guards everything below: threads that add take the read side, the thread that advances the
-clock the write side. "Locked" means: the caller holds either side, unless stated.
+Its lock guards everything below, see `timingwheel.timer`. "Locked" means: the caller holds either
+side, unless stated.
 
 Each step leaves every task in one list and may be repeated: after an interrupt the next batch
 continues.

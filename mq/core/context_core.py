@@ -1,6 +1,6 @@
 """ContextCore: what the sockets of one context share - options, slots, endpoints, the reaper.
 
-`mq.context.Context` is the handle of a program. May be called from any thread.
+`mq.context.Context` is the handle of a program. Any thread.
 
 How a context ends: under one hold of the slot lock, `term` forbids further sockets and sends every
 socket `Stop`. Then it sends the reaper `Term`, and waits for `ReapDone`.
@@ -160,8 +160,7 @@ class Termination:
     def term(self) -> None:
         """Fail all sockets, then wait until each is closed and ended.
 
-        Repeatable, and from several threads. At the interpreter's exit the reaper runs no more:
-        nothing is waited for.
+        Repeatable, and from several threads. Waits for nothing at the interpreter's exit.
         """
         if sys.is_finalizing():
             self._stop_each_socket()
@@ -230,7 +229,7 @@ class ContextCore:
     # -- options -----------------------------------------------------------------------------
 
     def set(self, option: int, value: int) -> None:
-        """Set an option; EINVAL if it does not exist or the value is out of range."""
+        """Set an option; EINVAL if unknown or out of range."""
         option, value = int(option), check_int(value)
         if option == ContextOption.THREAD_AFFINITY_CPU_ADD and value >= 0:
             self._cpus.add(value)
@@ -242,7 +241,7 @@ class ContextCore:
             raise ZMQError(Errno.EINVAL)
 
     def get(self, option: int) -> int:
-        """Read an option; EINVAL if it does not exist."""
+        """Read an option; EINVAL if unknown."""
         value = _READ_ONLY.get(int(option), self._options.get(int(option)))
         if value is None:
             raise ZMQError(Errno.EINVAL)

@@ -1,7 +1,6 @@
 """Options of sockets: their names, values and ranges.
 
-`Options` is owned by its socket's thread. Options of networks are stored and otherwise ignored, so
-that programs that set them run unchanged.
+For the socket's thread. Options of networks are stored and ignored, so that programs run unchanged.
 """
 
 from typing import Final, TypeAlias
@@ -159,7 +158,7 @@ _WRITE_ONLY: Final = (
     }
 )
 
-#: Names that programs may mention; libzmq has them only in special or draft builds.
+#: Only in special or draft builds of libzmq.
 _MISSING: Final = frozenset(
     option
     for name, option in SocketOption.__members__.items()

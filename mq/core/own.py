@@ -59,7 +59,7 @@ class Own:
         self.check_term_acks()
 
     def check_term_acks(self) -> None:
-        """Destroy this object if the three conditions hold, and tell its owner."""
+        """Destroy this object if all conditions hold; tell its owner."""
         if not self.terminating or self.destroyed or self._term_acks or self._announced:
             return
         self.destroyed = True
@@ -84,7 +84,7 @@ class AbstractSocket(Own):
 
     @property
     def hwms(self) -> HighWaterMarks:
-        """The high-water marks a new connection starts with."""
+        """The high-water marks of a new connection."""
         raise NotImplementedError
 
     @property

@@ -1,8 +1,8 @@
 """The reaper: the thread in which closed sockets end, and the owner of these sockets.
 
-It polls the mailboxes of closed sockets, and runs the handshakes with their peers. All but `start`
-and `join` runs in the reaper's thread. The reaper has no strong reference to the handles, so these
-can be garbage-collected.
+It polls their mailboxes, and runs the handshakes with their peers. All but `start` and `join` runs
+in the reaper's thread. The reaper has no strong reference to the handles, so these can be
+garbage-collected.
 """
 
 import select
@@ -86,7 +86,7 @@ class Reaper(Own):
             super().process_term()
 
     def process_adopt(self, socket: AbstractSocket) -> None:
-        """Adopt a closed socket, and begin to end it."""
+        """Begin to end a closed socket."""
         if socket.owner is self:
             return  # handed over twice: closed while another thread waited in the socket
         fd = socket.mailbox.fileno()

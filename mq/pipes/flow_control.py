@@ -1,7 +1,7 @@
 """High-water marks: how many messages a connection takes, and when its reader reports.
 
 Flow control counts messages, not parts. The writer stops when, to its knowledge, `hwm` messages are
-unread; the reader reports after every `lwm` messages (low-water mark).
+unread; the reader reports every `lwm` messages (low-water mark).
 """
 
 from typing import Final, NamedTuple
@@ -36,7 +36,7 @@ class FlowControl:
     """Enforces the high-water marks for one end of a connection.
 
     Marks and credit become two numbers, `_write_limit` and `_report_at`: a message costs one
-    comparison on each side. A base of `Pipe`, whose own fields these are. For the end's thread.
+    comparison on each side. For the end's thread.
     """
 
     __slots__ = (

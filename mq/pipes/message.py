@@ -1,7 +1,7 @@
-"""The form in which messages travel: parts in pipes, and trackers of parts sent without copying.
+"""Messages as they travel: parts in pipes, and trackers of parts sent without copying.
 
-Plain bytes that end their message, as nearly all parts are, travel as these bytes; any other part
-is a `MessagePart`. Parts are immutable and may be read from any thread.
+Plain bytes that end their message, as nearly all parts do, travel as they are; any other part is a
+`MessagePart`. Parts are immutable and may be read from any thread.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""PendingConnection: the way of a pipe's far end to its owner, and the commands kept meanwhile.
+"""PendingConnection: a pipe's far end without an owner, and the commands kept meanwhile.
 
 The near end's thread calls `send`; the thread that completes or cancels the connection, `attach`.
 """

@@ -16,8 +16,8 @@ The end of a connection, from one side::
 An end sends its acknowledgement when it stops reading, and is dead when it receives the peer's. The
 end that asked first also acknowledges the acknowledgement, so that both ends know.
 
-A step may be repeated after an interrupt. So it sends first and changes the state last, in a
-section without calls. By its state a receiver knows a repeated command, and ignores it.
+After an interrupt a step is repeated. So it sends first and changes the state last, in a section
+without calls. By its state a receiver ignores a repeated command.
 """
 
 from enum import Enum

@@ -18,8 +18,8 @@ sender sees a sleep without a signal. After an interrupt in a sender, the next s
 Without a deadline the reader does (d) and (a) in one system call and continues at (b). With one it
 leaves the signal pending: senders signal no more until the reader finds the mailbox empty again.
 
-An interrupted reader first repeats the signal, which may be consumed. For a command that must not
-be lost, the reader calls `head`, works, and calls `drop`.
+An interrupted reader first repeats the signal. For a command that must not be lost, the reader
+calls `head`, works, and calls `drop`.
 
 Other threads must see (1)-(2) and (b)-(c) in order. The GIL orders them; without it, (1) and (c) go
 through the lock inside the deque, which orders the rest.

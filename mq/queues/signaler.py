@@ -41,7 +41,7 @@ _BLOCKING_EVENTFD = _supports_nowait_read()
 
 
 class Signaler:
-    """A pollable wake-up. Signals carry no data, and merge.
+    """A pollable wake-up. Signals merge.
 
     `use_pipe=True` takes the fallback. Raises OSError (EMFILE) when no descriptor is left. The
     owner calls `close` once no thread can call `send` any more. A forked child closes its copy.

@@ -31,8 +31,8 @@ class _Chunk:
 class YQueue(Generic[T]):
     """A queue of chunks of `chunk_size` slots; positions count items from 0 and never wrap.
 
-    All operations are O(1) and take no lock. A push or pop takes effect with one statement, the
-    store of the new position: an interrupt finds it done or not.
+    All operations are O(1) and take no lock. A push or pop takes effect with one statement: an
+    interrupt finds it done or not.
     """
 
     __slots__ = ("_back", "_back_chunk", "_front", "_front_chunk", "_size", "_spare")

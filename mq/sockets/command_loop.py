@@ -1,10 +1,10 @@
 """CommandLoop: how a socket takes commands from its mailbox and carries them out.
 
-After an interrupt (KeyboardInterrupt), the next call on the socket, or the reaper, delivers the
-command again: see `mq.pipes.commands`. Socket calls of several steps (`connect`) are commands to
-the socket itself.
+After a KeyboardInterrupt, the next call on the socket, or the reaper, delivers the command again:
+see `mq.pipes.commands`. Socket calls of several steps (`connect`) are commands to the socket
+itself.
 
-A socket belongs to one thread at a time, and to the reaper once it is closed.
+For the owner's thread: see `mq.sockets.base`.
 """
 
 import sys
@@ -101,8 +101,8 @@ class CommandLoop(SocketHooks):
     def close(self) -> None:
         """Hand the socket over to the reaper. Takes no lock: finalizers come here.
 
-        Messages sent stay readable. If another thread waits inside `send` or `recv`, against the
-        rules, that thread hands the socket over: the mailbox must not have two readers.
+        Messages sent stay readable. If another thread waits in the socket, against the rules, that
+        thread hands the socket over: a mailbox must not have two readers.
         """
         if self._handed_over:
             return

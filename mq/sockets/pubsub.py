@@ -22,7 +22,7 @@ _UNSUBSCRIBE = 0
 
 
 class _Distributing(SocketBase):
-    """A socket that sends each message to all peers; a peer without room misses the message."""
+    """Sends each message to all peers; a peer without room misses the message."""
 
     def __init__(self, ctx: ContextCore, slot: int) -> None:
         super().__init__(ctx, slot)

@@ -15,7 +15,7 @@ from mq.sockets.pipeline import Push
 
 
 class Dealer(Push):
-    """Sends to its peers, and receives from them, in turn."""
+    """Sends to peers, and receives from them, in turn."""
 
     socket_type: ClassVar[SocketType] = SocketType.DEALER
 

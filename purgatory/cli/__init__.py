@@ -1,4 +1,7 @@
-"""The command line: `purgatory`, or `python -m purgatory`."""
+"""The command line: `purgatory`, or `python -m purgatory`.
+
+The main thread runs all code here, unless a module says otherwise.
+"""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""`purgatory keys` and `purgatory tokens`. Called from the main thread."""
+"""`purgatory keys` and `purgatory tokens`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _TOKEN_RIGHTS: Final = "submit,complete,read,work"
 
 
 def add_keys(subparsers: SubParsers) -> None:
-    """Add `purgatory keys` and its subcommands."""
+    """Add `purgatory keys`."""
     summary = "make keys, and choose which clients may connect"
     commands = add_group(subparsers, "keys", summary, _KEYS, _KEYS_EXAMPLES)
     new = add_command(commands, "new", _new_key, "make a key pair")
@@ -81,7 +81,7 @@ def add_keys(subparsers: SubParsers) -> None:
 
 
 def add_tokens(subparsers: SubParsers) -> None:
-    """Add `purgatory tokens` and its subcommands."""
+    """Add `purgatory tokens`."""
     summary = "make the tokens of a gateway, and revoke them"
     commands = add_group(subparsers, "tokens", summary, _TOKENS, _TOKENS_EXAMPLES)
     new = add_command(commands, "new", _new_token, "make a token")

@@ -1,4 +1,4 @@
-"""`purgatory backup` and `purgatory restore`. Called from the main thread."""
+"""`purgatory backup` and `purgatory restore`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ that came due meanwhile expire when the server starts."""
 
 
 def add_parser(subparsers: SubParsers) -> None:
-    """Add the two commands and their options."""
+    """Add the two commands."""
     summary = "copy the data of a server, while it runs"
     backup = add_command(subparsers, "backup", _back_up, summary, _BACKUP)
     backup.add_argument("target", metavar="DIR", help="new directory for the copy")

@@ -1,4 +1,4 @@
-"""The connection of a command to a server. Called from the main thread."""
+"""The connection of a command to a server."""
 
 from __future__ import annotations
 

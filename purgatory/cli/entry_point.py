@@ -1,8 +1,8 @@
-"""The command line: `purgatory`, or `python -m purgatory`. Called from the main thread.
+"""The command line: `purgatory`, or `python -m purgatory`.
 
-Each of `COMMANDS` adds commands, whose default `run` maps the parsed arguments to the exit code. A
-command raises its errors; only this module prints them, each as one line on stderr. Exit code 1 is
-a negative answer, see the command's help.
+Each of `COMMANDS` adds commands, whose default `run` maps the parsed arguments to the exit code.
+Only this module prints errors, each as one line on stderr. Exit code 1 is a negative answer, see
+the command's help.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`purgatory gateway`: HTTP and JSON for other languages. Called from the main thread."""
+"""`purgatory gateway`: HTTP and JSON for other languages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ exit codes: 0 ended by a signal, 2 it could not start"""
 
 
 def add_parser(subparsers: SubParsers) -> None:
-    """Add the command and its options."""
+    """Add the command."""
     summary = "serve HTTP and JSON for programs in other languages"
     parser = add_command(subparsers, "gateway", _run, summary, _DESCRIPTION, _EXAMPLES)
     parser.add_argument(

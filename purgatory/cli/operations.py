@@ -1,4 +1,4 @@
-"""Commands for operations at a server. Called from the main thread."""
+"""Commands for operations at a server."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ exit codes: 0 done, 2 an error"""
 
 
 def add_parsers(subparsers: SubParsers) -> None:
-    """Add the commands and their options."""
+    """Add the commands."""
     _add_defer(subparsers)
     complete = _add(subparsers, "complete", _complete, "complete keys at a server", "KEY")
     complete.add_argument("--value", metavar="VALUE", help="JSON, or else a text")

@@ -1,4 +1,4 @@
-"""Options of commands, and imports of extras. For the main thread."""
+"""Options of commands, and imports of extras."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class ExtraMissing(PurgatoryError):
 def import_extra(module: str, extra: str) -> ModuleType:
     """Import a module with the packages of an extra, when a command runs.
 
-    So the command line starts quickly, and without the extras. Raises ExtraMissing, or
+    So the command line starts quickly, and without extras. Raises ExtraMissing, or
     ModuleNotFoundError for a missing module of this project.
     """
     try:

@@ -1,4 +1,4 @@
-"""`purgatory outcomes`: unread outcomes at a server. Called from the main thread."""
+"""`purgatory outcomes`: unread outcomes at a server."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ exit codes: 0 done, 1 there is no unread outcome of an ID, 2 an error"""
 
 
 def add_outcomes(subparsers: SubParsers) -> None:
-    """Add `purgatory outcomes` and its subcommands."""
+    """Add `purgatory outcomes`."""
     summary = "see, read and acknowledge unread outcomes"
     commands = add_group(subparsers, "outcomes", summary, _OUTCOMES, _OUTCOMES_EXAMPLES)
     listed = add_command(commands, "list", _list_outcomes, "list them, the oldest first")

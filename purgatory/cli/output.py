@@ -1,4 +1,4 @@
-"""Output of commands: texts, tables and lines of JSON. Called from the main thread."""
+"""Output of commands: texts, tables and lines of JSON."""
 
 from __future__ import annotations
 

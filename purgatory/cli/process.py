@@ -1,4 +1,4 @@
-"""The process of a command: log, signals, limit of open files, systemd. For the main thread."""
+"""The process of a command: log, signals, limit of open files, systemd."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ _ENOUGH: Final = 65_536
 def raise_descriptor_limit() -> None:
     """Raise the limit of open files, within reason.
 
-    Many systems allow 1024 unless a process asks for more; each connection uses a descriptor.
+    Many systems allow 1024 by default; each connection uses a descriptor.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _ENOUGH if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH)

@@ -1,7 +1,4 @@
-"""Shows the progress of a long command on a terminal, from a thread of its own.
-
-Called from the main thread.
-"""
+"""Shows the progress of a long command, from a thread of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`purgatory repeats`: jobs by the calendar or at intervals. Called from the main thread."""
+"""`purgatory repeats`: jobs by the calendar or at intervals."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _DONE: Final = {
 
 
 def add_parser(subparsers: SubParsers) -> None:
-    """Add `purgatory repeats` and its subcommands."""
+    """Add `purgatory repeats`."""
     summary = "jobs by the calendar or at intervals"
     commands = add_group(subparsers, "repeats", summary, _DESCRIPTION, _EXAMPLES)
     listed = add_command(commands, "list", _list, "list them, of all clients")

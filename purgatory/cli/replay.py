@@ -1,7 +1,7 @@
 """`purgatory replay`: send a trace through a purgatory and print a table of the outcomes.
 
-Called from the main thread. Ctrl-C stops the replay: the command prints the table so far, and exits
-with 130. A second Ctrl-C raises KeyboardInterrupt.
+Ctrl-C stops the replay: the command prints the table so far, and exits with 130. A second Ctrl-C
+raises KeyboardInterrupt.
 """
 
 import argparse
@@ -61,7 +61,7 @@ examples:
 
 
 def add_parser(subparsers: SubParsers) -> None:
-    """Add the command and its options."""
+    """Add the command."""
     summary = "send a trace through a purgatory"
     parser = add_command(subparsers, "replay", run, summary, _DESCRIPTION, _EXAMPLES)
     parser.add_argument("operations", metavar="OPERATIONS", help="the table of operations")
@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
         stack.callback(gc.unfreeze)
         with out or contextlib.nullcontext():
             skipped = _replay(replay, arguments, console)
-        # The outcomes are in their file by now: a print may fail, as the reader of a pipe may go.
+        # The outcomes are in their file by now: a print may fail.
         _print_result(replay, skipped, console)
         if arguments.metrics_port is not None and not replay.stopped:
             scraped.wait(arguments.hold, lambda: replay.stopped)
@@ -169,7 +169,7 @@ class _Scraped(Collector):
         """Wait for the next scrape, for `seconds` at most, or until stopped."""
         self._event.clear()
         deadline = time.monotonic() + seconds
-        # In turns: the signal handler that stops the replay must not take the lock of an event.
+        # In turns: a signal handler must not take the lock of an event.
         while not stopped() and time.monotonic() < deadline and not self._event.wait(STOP_POLL_S):
             pass
 

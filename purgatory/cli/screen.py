@@ -1,4 +1,4 @@
-"""The terminal output of commands, with `rich`. Called from the main thread."""
+"""The terminal output of commands, with `rich`."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def live(screen: RenderableType) -> Live:
 
 
 class Top:
-    """A screen of a server's figures and their changes; rendered after the first `add`."""
+    """A screen of a server's figures; rendered after the first `add`."""
 
     def __init__(self, address: str) -> None:
         self._address = address

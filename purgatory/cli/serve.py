@@ -1,7 +1,7 @@
-"""`purgatory serve`: run a server until SIGTERM or SIGINT. Called from the main thread.
+"""`purgatory serve`: run a server until SIGTERM or SIGINT.
 
 The first signal ends the server in order: it accepts nothing new, answers what is in flight, and
-the command exits with 0. The second acts as without a handler. SIGHUP reloads the allow-list.
+exits with 0. The second acts as without a handler. SIGHUP reloads the allow-list.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# The interpreter's switch interval. The store thread waits for the interpreter after a statement;
-# the default of 5 ms is longer than most commits.
+# The interpreter's switch interval. The store thread waits after a statement; the default of 5 ms
+# is longer than most commits.
 SWITCH_SECONDS: Final = 0.0005
 # When the cycle collector runs. A look at a hundred thousand objects stops all threads for 20 ms,
 # so it looks at few at a time, and seldom at old ones: operations live long and form no cycles.
@@ -63,7 +63,7 @@ _NO_DEFAULT: Final = ("keys_dir", "http_hosts", "max_memory", "store", "partitio
 
 
 def add_parser(subparsers: SubParsers) -> None:
-    """Add the command and its options."""
+    """Add the command."""
     summary = "run a timer service"
     parser = add_command(subparsers, "serve", run, summary, _DESCRIPTION, _EXAMPLES)
     parser.add_argument("--config", metavar="FILE", help="TOML file of settings")

@@ -1,6 +1,6 @@
 """`purgatory stats` and `purgatory top`: a server's figures, once or live.
 
-Called from the main thread. Ctrl-C and q leave `top` with exit code 0.
+Ctrl-C and q leave `top` with exit code 0.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ Watch a server in the terminal: what is wrong comes first. Keys change the table
 
 
 def add_parsers(subparsers: SubParsers) -> None:
-    """Add the two commands and their options."""
+    """Add the two commands."""
     summary = "show the figures of a server"
     stats = add_command(subparsers, "stats", _stats, summary, f"{summary.capitalize()}.")
     add_connection_options(stats)

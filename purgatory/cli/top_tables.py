@@ -1,4 +1,4 @@
-"""The tables of `purgatory top`, by key: kinds, and jobs in a state. For the main thread."""
+"""The tables of `purgatory top`, by key: kinds, and jobs in a state."""
 
 from __future__ import annotations
 

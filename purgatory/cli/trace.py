@@ -1,4 +1,4 @@
-"""`purgatory trace`: make, check and convert traces. Called from the main thread."""
+"""`purgatory trace`: make, check and convert traces."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ not at all."""
 
 
 def add_parser(subparsers: SubParsers) -> None:
-    """Add the command and its subcommands."""
+    """Add the command."""
     example = "example: purgatory trace flights demo/"
     commands = add_group(subparsers, "trace", "make, check and convert traces", _FORMATS, example)
     summary = "make a trace of real flights"

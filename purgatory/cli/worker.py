@@ -1,6 +1,6 @@
 """`purgatory worker`: runs the jobs of a program's `Worker`.
 
-Called from the main thread; the worker runs in another, so a signal finds no lock taken.
+The worker runs in another thread, so a signal finds no lock taken.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ exit codes: 0 ended by a signal, 1 handlers run beyond their time limits and can
 
 
 def add_parser(subparsers: SubParsers) -> None:
-    """Add the command and its options."""
+    """Add the command."""
     summary = "run the jobs of a program's worker"
     parser = add_command(subparsers, "worker", _run, summary, _DESCRIPTION, _EXAMPLES)
     parser.add_argument("worker", metavar="MODULE:NAME", help="a purgatory.Worker, and its module")

@@ -1,6 +1,6 @@
 """Completion of a watch key: acts on the operations that the watch lists return.
 
-Operations are called under no lock, by the thread that completes the key. Any thread.
+The thread that completes a key calls operations, under no lock. Any thread.
 
 A held event becomes visible before waiting operations are looked up, and an operation enters the
 lists before its submission looks for held events. So no operation misses the event; meeting the
@@ -65,7 +65,7 @@ def complete(parts: PurgatoryParts, key: Hashable, value: object, limit: Any, ho
 
 
 def complete_key(parts: PurgatoryParts, key: Hashable, value: object) -> int:
-    """Complete a key for all its watchers; return how many this call completed."""
+    """Complete a key; return how many operations this completed."""
     if COMPILED and (only := parts.lists.sole_watcher(key)) is not None:
         return 1 if only._op_complete_key(key, value) else 0
     completed = 0
@@ -187,8 +187,7 @@ def count_held(
 ) -> bool:
     """Count held events for an operation; True if this call completed the operation.
 
-    `claims`: takes the units that brought the operation nearer. The caller settles them, once the
-    submission has succeeded or failed.
+    `claims`: takes the units that brought the operation nearer, for the caller to settle.
     """
     held = parts.held
     completed = False
@@ -204,7 +203,7 @@ def count_held(
 
 
 def settle_claims(held: HeldEvents, claims: list[Claim], effect: int) -> None:
-    """Use the units of a submission, or return them, for others, if `effect` is UNAFFECTED."""
+    """Use the units of a submission, or return them if `effect` is UNAFFECTED."""
     try:
         _settle_claims(held, claims, effect)
     except BaseException:  # an interrupt; to settle is idempotent

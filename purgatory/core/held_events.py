@@ -1,8 +1,8 @@
 """HeldEvents: events that also count for operations submitted later, for a while.
 
-A held event is a task of the purgatory's timer, which removes the event at its time; the submission
-also checks the clock. A limited event gives out *units*, one for each operation reached. A unit is
-claimed before the operation sees the event, and returned if the operation did not change.
+A held event is a task of the timer, which removes the event at its time; the submission also checks
+the clock. A limited event gives out *units*, one for each operation reached. A unit is claimed
+before the operation sees the event, and returned if the operation did not change.
 
 The lock here is a leaf: under it only `__hash__` and `__eq__` of keys run. Any thread.
 """
@@ -76,8 +76,8 @@ class Unit:
 class HeldEvents:
     """The held events of a single purgatory, at most one a key and `max_held` in all.
 
-    `holds`: whether there may be any. It is read without the lock, and without counting a reference
-    (as a dict would), for which threads would wait for each other.
+    `holds`: whether there may be any. Read without the lock, and without counting a reference, for
+    which threads would wait.
     """
 
     def __init__(self, name: str, timer: Timer, max_held: int) -> None:
@@ -96,7 +96,7 @@ class HeldEvents:
     def hold(self, event: HeldEvent, hold_ns: int) -> None:
         """Hold an event, replacing the key's former event. Nothing happens after `close`.
 
-        Raises HeldFull, TimerFull and TimerClosed, after which all is as it was.
+        Raises HeldFull, TimerFull and TimerClosed; then all is as it was.
         """
         if self._is_closed():
             return

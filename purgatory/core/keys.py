@@ -1,7 +1,7 @@
 """Watch keys: which are valid, and which are of built-in types.
 
-Keys of built-in types are hashed and compared without running foreign code. Compiled, a look into a
-dict of such keys can therefore be part of an atomic section. Any thread.
+Keys of built-in types are hashed and compared without foreign code. So, compiled, a look into a
+dict of such keys can be part of an atomic section. Any thread.
 """
 
 import sys

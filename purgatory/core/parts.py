@@ -1,6 +1,6 @@
-"""PurgatoryParts: the parts of a purgatory, for all code about operations and keys.
+"""PurgatoryParts: the parts of a purgatory.
 
-`aio`, `replay` and the service enter the core here. Any thread.
+Code about operations and keys (`aio`, `replay`, the service) enters the core here. Any thread.
 
 Each operation refers to its owner. Without the interpreter lock, threads that count the references
 to one object wait for each other, so each thread's operations refer to the thread's copy of the
@@ -82,7 +82,7 @@ class PurgatoryParts:
             self.lists.check_open()
 
     def check_not_drained(self) -> None:
-        """Raise PurgatoryClosed if nothing is watched any more, PurgatoryForked in a child."""
+        """Raise PurgatoryClosed if nothing is watched, PurgatoryForked in a child."""
         if self._fork_number != FORK_COUNTER.value:
             self.owner.check_not_forked()
         if self.lists.fully_drained:

@@ -1,8 +1,7 @@
 """Purgatory: the class for users; its constructor, `start`, `step` and `close`. Any thread.
 
-What is done for each operation is inherited from `PurgatoryCore`, which is compiled. This half is
-interpreted: its loops release the GIL, and the registry can refer to it weakly, unlike to mypyc's
-classes.
+Interpreted, unlike `PurgatoryCore`: its loops release the GIL, and the registry can refer to it
+weakly.
 """
 
 import atexit
@@ -134,8 +133,7 @@ class Purgatory(PurgatoryCore):
         With a shared timer, another thread must advance its clock meanwhile. A `try_complete`
         should pass a timeout: its own operation cannot end before `try_complete` returns. A signal
         handler or finalizer never waits if its thread has a lock of ours: see `Timer.holds_lock`.
-        The metrics leave their registry. In a forked child: nothing. Raises TypeError and
-        ValueError for bad arguments.
+        The metrics leave their registry. In a forked child: nothing. Raises TypeError, ValueError.
         """
         check_flag("wait", wait)
         check_flag("cancel_pending", cancel_pending)

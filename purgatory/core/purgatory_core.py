@@ -1,8 +1,7 @@
 """PurgatoryCore: the methods of `Purgatory` that submit, complete and cancel, and its stats.
 
 Any thread. Each decision is made under one lock, that of the watch lists, an operation or the
-timer, never two at once, and user code runs under none of them. Compiled, hence apart from
-`purgatory`.
+timer, never two at once, and user code runs under none of them. Compiled.
 """
 
 from collections.abc import Hashable, Iterable
@@ -129,14 +128,13 @@ class PurgatoryCore:
     ) -> int:
         """Complete a key: waiting futures get `value`, other operations are checked.
 
-        `limit`: count for at most so many operations, the longest waiting first; one that
-        has ended, or that the event does not affect, does not count. `hold`: for so many seconds
-        (or a timedelta) it also counts for operations submitted later; `limit` bounds both
-        together. A held event of the key is replaced, even without `hold`. If another thread is
-        checking an operation, that thread checks again, and then offers a limited event to the
-        next. Returns how many operations this call completed. Raises TypeError and ValueError for
-        bad arguments, HeldFull if `max_held` events are held, TimerFull, PurgatoryClosed; then
-        nothing is done.
+        `limit`: count for at most so many operations, the longest waiting first; one that has
+        ended, or that the event does not affect, does not count. `hold`: for so many seconds (or a
+        timedelta) it also counts for operations submitted later; `limit` bounds both together. A
+        held event of the key is replaced, even without `hold`. A thread that is checking an
+        operation checks again, then offers a limited event to the next. Returns how many operations
+        this call completed. Raises TypeError and ValueError for bad arguments, HeldFull if
+        `max_held` events are held, TimerFull, PurgatoryClosed; then nothing is done.
         """
         return complete(self._parts, key, value, limit, hold)
 

@@ -1,13 +1,13 @@
 """The watch lists where the code is compiled: changes that are sections, without the lock.
 
-While all keys are of built-in types (see `keys`), a change of the lists is an atomic section. A
-change that begins in the middle of another takes the lock, and is deferred.
+While all keys are of built-in types (see `keys`), a change is an atomic section. A change in the
+middle of another takes the lock, and is deferred.
 
 Without the interpreter lock, threads wait for each other at a shared lock, dict or count. So there
-the keys are spread by their hash over several shards, each with all of these. A section enters the
-shards of its keys, in their order. Any other change enters all shards; no foreign code runs under
-one shard's lock, so there is no deadlock. See "Without the interpreter lock" in
-docs/performance.md. Any thread.
+the keys are spread by hash over several shards, each with all of these. A section enters the shards
+of its keys, in their order. Any other change enters all shards; no foreign code runs under one
+shard's lock, so there is no deadlock. See "Without the interpreter lock" in docs/performance.md.
+Any thread.
 """
 
 from collections.abc import Hashable
@@ -155,7 +155,7 @@ class ShardedWatchLists(AtomicWatchLists):
             number += 1
 
     def _try_append(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> bool:
-        """Do as `_append_all` in a section; False if that is impossible.
+        """See `AtomicWatchLists`; False if impossible.
 
         A new dict is possible here: the collector waits for interpreted code.
         """
@@ -204,7 +204,7 @@ class ShardedWatchLists(AtomicWatchLists):
     def release(self, operation: OperationState, outcome: Outcome) -> Exception | None:
         """See `WatchLists`. In a section, if possible.
 
-        The operation's keys are read before its shards are known, and again when they are locked.
+        The keys are read before the shards are known, and again under their locks.
         """
         keys = operation._op_keys
         if not (are_builtin_keys(keys) and self._release_in_section(operation, outcome, keys)):

@@ -1,7 +1,7 @@
 """Submission of an operation: check, watch, check again, start its timeout; or take it all back.
 
-The second check sees a completion before the watching; a later completion finds the operation in
-the lists. Units of held events are used once the timeout has started, and returned if the timer
+The second check sees completions before the watching; later completions find the operation in the
+lists. Units of held events are used once the timeout has started, and returned if the timer
 refuses. Any thread.
 """
 
@@ -72,7 +72,7 @@ def _roll_back(
 ) -> bool:
     """Take back a failed submission. False if the operation has ended.
 
-    `claims`: units of held events, which are returned, or used if the operation has ended.
+    `claims`: returned, or used if the operation has ended.
     """
     attempts = 0
     while True:

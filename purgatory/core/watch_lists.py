@@ -4,9 +4,9 @@ Exact at any moment: an operation is in the lists of all its keys or of none, a 
 operations takes no memory, and the counts change together with the lists. Callers call the
 operations, under no lock.
 
-There is one lock for all keys, held for a few dictionary steps. Kafka has 512; with the interpreter
-lock a second lock costs more than the waiting it saves. A leaf lock: under it only `__hash__` and
-`__eq__` of keys run. If these change while a key is watched, an entry stays behind, as in any dict.
+One lock guards all keys, held for a few dictionary steps. Kafka has 512; with the interpreter lock
+a second lock costs more than the waiting it saves. A leaf lock: under it only `__hash__` and
+`__eq__` of keys run. If these change, an entry stays behind, as in any dict.
 
 Compiled, `section_lists` mostly skips the lock. Any thread.
 """
@@ -253,7 +253,7 @@ class WatchLists:
     def _apply_deferred(self) -> None:
         """Make the changes that came while another was under way.
 
-        A change that fails for an interrupt or memory stays for another attempt.
+        A failed change stays for another attempt.
         """
         while self._deferred_changes:
             operation, keys = self._deferred_changes[0]

@@ -1,6 +1,6 @@
 """ReplayClock: the time of a replay, virtual or at a multiple of real time.
 
-For the thread running the replay; `stop` is for any thread and for signal handlers.
+For one thread; `stop` is for any thread and for signal handlers.
 """
 
 import time
@@ -46,7 +46,7 @@ class ReplayClock:
     `before_sleep` is called before each sleep.
 
     64 bits of nanoseconds hold 292 years, and a trace may be longer. So the timer counts a
-    millisecond of the trace as a nanosecond.
+    millisecond as a nanosecond.
 
     The clock reads the last instant that is *over*. While instant t is processed it reads t - 1, so
     nothing due at t has expired; moving on to t expires it.

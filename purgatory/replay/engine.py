@@ -1,14 +1,14 @@
 """Replay: sends a recorded trace through a real Purgatory.
 
-The purgatory runs on a `ReplayClock`, in virtual time or in real time, with the same outcomes to
-the millisecond. The order within an instant is submissions, extensions, key events, expirations.
+The purgatory runs on a `ReplayClock`, in virtual or real time, with the same outcomes to the
+millisecond. The order within an instant is submissions, extensions, key events, expirations.
 
-Rows come in windows of a few thousand. In virtual time the wheel is drained once a
-window; then the ended operations are sorted by time and passed on. An operation that ends in the
-window of its submission is never on the wheel.
+Rows come in windows of a few thousand. In virtual time the wheel is drained once a window; then
+outcomes are sorted and passed on. An operation that ends in the window of its submission is never
+on the wheel.
 
-For the thread that calls `Replay.run`; `Replay.stop` is for any thread and for signal handlers.
-Memory grows with the pending operations, not with the length of the trace.
+For one thread; `Replay.stop` is for any thread and for signal handlers. Memory grows with the
+pending operations, not with the length of the trace.
 """
 
 import inspect
@@ -62,7 +62,7 @@ class Replay:
         _check_callbacks(on_outcome, on_outcomes)
         self._usable = True  # not yet run, and not closed
         self._kinds: dict[str, ReplaySummary] = {}
-        # Kind, outcome and wait of ended operations that are in no summary yet.
+        # Kind, outcome and wait, in no summary yet.
         self._ended: Counter[tuple[str, str, int]] = Counter()
         self.seconds: float = 0.0  # of real time, for the whole run
         self._on_outcome = on_outcome

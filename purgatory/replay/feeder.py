@@ -236,5 +236,5 @@ def _longest_holds(columns: Columns, start: int, end: int) -> dict[str, int]:
 
 
 def _timer_seconds(ms: int) -> float:
-    """Return the seconds of the replay's timer for milliseconds; exact below 2**52."""
+    """Return the timer's seconds for milliseconds; exact below 2**52."""
     return min(ms, LONGEST_DELAY_MS) / _NS_PER_S

@@ -1,8 +1,8 @@
 """TraceOperation: an operation of a trace; OutcomeCollector: its purgatory's journal.
 
-Only the replay's thread makes and ends operations, which have no callbacks. So protection against
-other threads is left out. The collector records an outcome in a fraction of a microsecond; later it
-sorts many at once and makes columns.
+Only the replay's thread makes and ends operations, which have no callbacks: no protection against
+other threads is needed. The collector records an outcome in a fraction of a microsecond, and later
+sorts many at once.
 """
 
 from collections.abc import Hashable
@@ -69,7 +69,7 @@ class TraceOperation(KeyedOperation):
         self.lateness_ms: int = 0
 
     def start_delay(self, now_ms: int) -> None:
-        """Set the delay from a reading of the replay's clock to the deadline."""
+        """Set the delay from a clock's reading to the deadline."""
         # The unit of the replay's clock; see `ReplayClock`.
         self.delay_ns = min(self.due_ms - now_ms, LONGEST_DELAY_MS)
 

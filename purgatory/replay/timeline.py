@@ -78,7 +78,7 @@ class _Rows:
         self._start = 0
 
     def _check_order(self, times: Sequence[int]) -> None:
-        """Raise OutOfOrder for a time before the last one: outcomes would be wrong."""
+        """Raise OutOfOrder for a time before the last: outcomes would be wrong."""
         early = first_going_back(times, self._last_ms)
         if early is not None:
             place = f"{self._table.name}, row {self._read + early + 1}"

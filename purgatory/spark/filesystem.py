@@ -60,7 +60,7 @@ def escape_glob(path: str) -> str:
 class LocalFileSystem:
     """The local disks of the machine. Raises OSError.
 
-    Paths may begin with `file:`, which Spark needs if its default file system is another.
+    Paths may begin with `file:`, which Spark needs with another default.
     """
 
     def names(self, path: str) -> list[str]:
@@ -147,7 +147,7 @@ class HadoopFileSystem:
         self._conf: Any = context._jsc.hadoopConfiguration()
 
     def qualified(self, path: str) -> str:
-        """Return a path with scheme and authority, without a slash at the end."""
+        """Return a path with scheme and authority, without a last slash."""
         system, at = self._at(path)
         return str(system.makeQualified(at).toString())
 

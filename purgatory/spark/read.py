@@ -139,8 +139,8 @@ class JournalReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Read a file: Arrow batches of Parquet, rows of text files.
 
-        Skips row groups of Parquet without rows for the filters. A column that the file lacks is
-        null. A time that the file has as a timestamp is rounded down to a millisecond.
+        Skips row groups of Parquet without rows for the filters. A missing column is null. A
+        timestamp is rounded down to a millisecond.
         """
         file = partition.value
         if file is None:
@@ -157,7 +157,7 @@ class JournalReader(DataSourceReader):
             schema = schema.set(schema.get_field_index(field.name), field)
         dataset = ds.dataset(str(file), schema=schema, format="parquet")
         names = {field.name for field in stamps}
-        # A filter compares integers. Spark evaluates all filters again.
+        # A filter compares integers.
         filters = [each for each in self._filters if _column_of(each) not in names]
         batches = dataset.to_batches(columns=schema.names, filter=arrow_condition(filters))
         return (_with_unix_ms(batch, names) for batch in batches if batch.num_rows)

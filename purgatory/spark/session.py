@@ -69,9 +69,9 @@ def open_session(
 ) -> Iterator[SparkSession]:
     """Provide a session within a `with` block.
 
-    Uses the given or the active session as it is, and leaves it running. Under spark-submit, starts
-    a session with the settings given there; otherwise a local one with `cores`, `memory` and `conf`
-    (see `local_session`). Stops the session if started here.
+    Uses the given or active session, and leaves it running. Under spark-submit, starts a session
+    with the settings given there; otherwise a local one with `cores`, `memory` and `conf` (see
+    `local_session`). Stops the session if started here.
     """
     given = spark or SparkSession.getActiveSession()
     if given is not None:
@@ -134,7 +134,7 @@ def _settings(cores: int, memory: str) -> dict[str, str]:
         "spark.master": f"local[{cores}]",
         "spark.driver.memory": memory,
         _JAVA_OPTIONS: _collector_option(),
-        # Only this machine needs to reach it, and machines' names often do not resolve.
+        # Machines' names often do not resolve.
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
@@ -217,7 +217,7 @@ class _StderrRelay:
             self._collected = None
 
     def _close_writer(self) -> None:
-        # The reader would otherwise never see the end of file.
+        # Else the reader would never see the end of file.
         writer, self.writer = self.writer, -1
         if writer >= 0:
             os.close(writer)

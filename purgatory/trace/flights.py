@@ -105,9 +105,9 @@ def _in_time_order(flights: Iterable[Flight]) -> tuple[list[Operation], list[Key
 
 
 def read_flights() -> Iterator[Flight]:
-    """Yield the flights that departed, in the order of the package's table.
+    """Yield the departed flights, in the package's order.
 
-    Key and id name a flight's row in that table, counted from 0, so that `.iloc` finds it.
+    Key and id name a flight's row, counted from 0, as `.iloc` does.
     """
     folder = _data_folder()
     zones = _zones(folder / _AIRPORTS)

@@ -1,6 +1,6 @@
 """The format of a file, by its suffix, and the files of a directory.
 
-A reader or a writer belongs to the thread that opened it.
+A reader or writer belongs to one thread.
 """
 
 from __future__ import annotations
@@ -95,8 +95,7 @@ def files_of(path: str | os.PathLike[str]) -> list[Path]:
 def is_empty_table(path: Path) -> bool:
     """Tell whether a path is an empty directory with the name of a table.
 
-    A server makes the directories of all tables when it makes its journal. Hidden names are files
-    that are not finished.
+    A server's new journal has the directories of all tables. Hidden names are unfinished files.
     """
     named = table_named(Path(os.path.abspath(path)).name)  # noqa: PTH100 - the name, not the link's
     return named is not None and path.is_dir() and not any(_visible(path))

@@ -1,7 +1,7 @@
 """Traces as Parquet, through pyarrow, an optional extra imported on first use.
 
-Rows are read a batch and written a row group at a time, so memory does not grow with the file. A
-reader or writer belongs to one thread.
+Rows are read a batch and written a row group at a time, so memory does not grow with the file. For
+one thread.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class ParquetRowReader(RowReader):
 
 
 class ParquetRowWriter(RowWriter):
-    """Writes rows into an open file, a row group at a time; leaves the file open."""
+    """Writes rows, a row group at a time; leaves the file open."""
 
     def __init__(
         self, file: IO[bytes], path: Path, table: Table[Any], group_rows: int = _GROUP_ROWS
@@ -137,7 +137,7 @@ class ParquetRowWriter(RowWriter):
         self._group_rows = group_rows
         self._pa = load_pyarrow(path)
         self._schema = _schema(self._pa, table)
-        # A dictionary for ids and keys would cost more than all else.
+        # Dictionaries of ids and keys would cost more than all else.
         few = [column.name for column in table.columns if column.has_few]
         self._writer = self._pa.parquet.ParquetWriter(file, self._schema, use_dictionary=few)
         self._rows: list[tuple[Any, ...]] = []
@@ -327,7 +327,7 @@ def _scalars(pa: Any, array: Any) -> list[Any]:
 
 
 def _array(pa: Any, column: Sequence[Any], kind: Any) -> Any:
-    """Return a column as an array; for lists `pa.array` alone would be several times slower."""
+    """Return an array; for lists `pa.array` alone would be several times slower."""
     if not pa.types.is_list(kind) or None in column:
         return pa.array(column, kind)
     ends = pa.array([0, *accumulate(map(len, column))], pa.int32())

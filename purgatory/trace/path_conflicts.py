@@ -39,8 +39,8 @@ def check_outputs(outputs: Mapping[str, object], inputs: Iterable[object]) -> No
     """Raise `PathConflict` if an output would replace an input or become part of one.
 
     `outputs`: paths by the names of their arguments, or None. Paths may be Spark's: patterns, and
-    URIs (compared by name if on other machines). An empty path, such as an unset variable of a
-    shell gives, is no current directory: it raises, too.
+    URIs (compared by name if on other machines). An empty path, as from an unset variable, raises,
+    too.
     """
     sources = [str(path) for path in inputs if path is not None]
     _check_not_empty([("an input", path) for path in sources] + [*outputs.items()])
@@ -72,7 +72,7 @@ def file_to_replace(path: str | Path, name: str) -> Path:
 
 
 def keep_mode(target: Path, draft: Path) -> None:
-    """Give a draft the mode of the file that the draft will replace, if there is one."""
+    """Give a draft the mode of the file to replace, if any."""
     with contextlib.suppress(FileNotFoundError):
         draft.chmod(stat.S_IMODE(target.stat().st_mode))
 

@@ -1,6 +1,6 @@
 """Reads the tables of a trace as streams: constant memory, every row checked, in order if asked.
 
-Public through `purgatory.trace`. A reader and iterators of a file belong to one thread.
+A reader and iterators of a file belong to one thread.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Reader(Generic[RowT]):
             records.close()
 
     def _checked(self, records: Iterator[Any], rest: Iterable[Any]) -> Iterator[RowT]:
-        """Make rows of records; look for more bad rows in `rest`, too."""
+        """Make rows; look for more bad rows in `rest`, too."""
         make = self.table.make
         for record in records:
             try:
@@ -201,10 +201,10 @@ def read_events(path: StrPath, *, on_bad: OnBad | None = None) -> Reader[KeyEven
     the text formats also with `.gz`. `path` may be a directory of such files. Rows come in the
     order of the file.
 
-    A bad row raises `BadRows`, after the good rows before it; with `on_bad` the function gets the
-    bad row, and reading continues (`SkippedRows` counts such rows). A file that cannot be read, or
-    lacks a column, raises `TraceError`: at once if the beginning of the file shows the fault, else
-    when reading comes to the place.
+    A bad row raises `BadRows`, after the good rows before; with `on_bad` the function gets the row,
+    and reading continues (see `SkippedRows`). A file that cannot be read, or lacks a column, raises
+    `TraceError`: at once if the beginning of the file shows the fault, else when reading comes to
+    the place.
     """
     return Reader(path, EVENTS, on_bad)
 
@@ -301,5 +301,5 @@ def batches_by_time(rows: Reader[RowT]) -> Iterator[Columns]:
 
 
 def by_time(rows: Reader[RowT]) -> list[RowT]:
-    """Read all rows into memory and sort them by time; rows of one instant keep their order."""
+    """Read all rows into memory, sorted by time; rows of one instant keep their order."""
     return sorted(rows, key=rows.table.time_of)

@@ -1,6 +1,6 @@
 """What a format implements to read and to write the rows of one open file.
 
-A reader or a writer belongs to the thread that opened it.
+A reader or writer belongs to one thread.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The union of one table of the journals of several servers.
 
 After a takeover a server may write rows again. So of equal rows the union has as many as the
-journal with most of them. Iterators belong to one thread.
+journal with most of them. For one thread.
 """
 
 from __future__ import annotations

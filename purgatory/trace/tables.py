@@ -1,12 +1,12 @@
 """The tables of a trace and of a journal, each defined by its rows: fields are the columns.
 
-Files of all formats, Spark's schemas and the rows of a journal derive from these.
+All formats, Spark's schemas and the rows of a journal derive from these.
 
 Times are Unix milliseconds, durations milliseconds, in the range of a signed 64-bit integer. A row
 made directly is not checked; readers and writers check each row.
 
-Checks by column are several times faster than row by row: so the reader yields checked batches.
-Immutable, batches by agreement; any thread.
+Checks by column are several times faster: so the reader yields checked batches. Immutable, batches
+by agreement; any thread.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def batched(rows: Iterable[tuple[Any, ...]]) -> Iterator[Columns]:
 def first_going_back(times: Sequence[int], before: int) -> int | None:
     """Return the place of the first time that is below the last one; `before`: before them all.
 
-    Or the place of a NaN, which a row made directly may have: it has no place in an order.
+    Or the place of a NaN, which a row made directly may have.
     """
     if not before <= times[0]:
         return 0
@@ -222,7 +222,7 @@ class Table(Generic[RowT]):
 
     @property
     def time_of(self) -> Callable[[RowT], int]:
-        """A function from a row to its time in milliseconds."""
+        """A function from a row to its time in ms."""
         return attrgetter(self.time_column)
 
     def without_rare_columns(self) -> Table[RowT]:
@@ -232,7 +232,7 @@ class Table(Generic[RowT]):
     def make_columns(self, *columns: list[Any]) -> Columns | None:
         """Return columns of values of any type with their defaults; None if a row may be bad.
 
-        Needs at least one row. To name the bad value, check row by row.
+        Needs at least one row.
         """
         made: dict[str, list[Any]] = {}
         for column, values in zip(self.columns, columns, strict=True):

@@ -1,6 +1,6 @@
 """Traces as text, gzip-compressed or not: CSV, and JSON lines.
 
-CSV: a header line, then a row a record; RFC 4180 with line feeds. An empty cell is null, lists are
+CSV: a header line, then records; RFC 4180 with line feeds. An empty cell is null, lists are
 separated by '|', integers are plain decimal digits, booleans `true` or `false` in any case. JSON
 lines: one object a line; blank lines are skipped. Both are UTF-8.
 
@@ -85,7 +85,7 @@ class CsvRowReader(_TextReader):
         ]
 
     def records(self) -> Iterator[Any]:
-        """Yield the records as lists of fields, for `values`."""
+        """Yield lists of fields, for `values`."""
         reader = self._records
         begins = reader.line_num + 1
         for fields in reader:

@@ -1,7 +1,7 @@
 """Rules: which values a column of a trace may hold, and the texts of errors.
 
-Each rule is there for a value, for a column, and for an Arrow array. A column or an array that does
-not pass is checked value by value. Immutable; any thread.
+Each rule is for a value, a column, and an Arrow array. A column or array that does not pass is
+checked value by value. Immutable; any thread.
 """
 
 from __future__ import annotations

@@ -74,8 +74,7 @@ class Writer(Generic[RowT]):
     def write_columns(self, columns: Columns, *, checked: bool = False) -> None:
         """Write many rows, given by column, as `write` does.
 
-        After `BadRows` the rows before the bad row are written. `checked`: the rows are known to be
-        good, and are not checked again.
+        After `BadRows` the rows before the bad row are written. `checked`: do not check again.
         """
         self._check_usable()
         if not self._try_write_columns(columns, checked):

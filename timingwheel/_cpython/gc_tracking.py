@@ -5,7 +5,7 @@ and tracks it again once it has ended: then it may be garbage, because a callbac
 the object that holds the task.
 
 Worth it: see docs/mechanisms.md. Compiled only: setup.py builds all extensions or none, so the C
-part exists exactly where the code is compiled. Interpreted, both functions do nothing. Any thread.
+part exists exactly where the code is compiled. Any thread.
 """
 
 from typing import TYPE_CHECKING, Final

@@ -1,8 +1,8 @@
 """Clocks: the default clock, and a clock moved by hand.
 
-A *clock* is any `Callable[[], int]` that returns milliseconds. A timer reads a clock with a method
-`now_ns`, like both here, through it, to the nanosecond. Interpreted, because programs may subclass
-a `ManualClock` and refer to it weakly. Any thread.
+A *clock* is any `Callable[[], int]` that returns milliseconds; if it has a method `now_ns`, like
+both here, a timer reads nanoseconds. Interpreted, because programs may subclass a `ManualClock` and
+refer to it weakly. Any thread.
 """
 
 import weakref

@@ -1,6 +1,6 @@
 """Convert durations: seconds and milliseconds outside the package, whole nanoseconds inside.
 
-No other module converts delays. Any thread.
+Any thread.
 """
 
 import math

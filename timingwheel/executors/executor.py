@@ -30,7 +30,7 @@ class TaskExecutor(Protocol):
         """Wake the threads that run buckets; called after calls of `execute`."""
 
     def resume(self) -> None:
-        """Continue what an exception in a caller's thread ended early."""
+        """Continue what an exception ended early."""
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
         """Finish dispatched buckets; with `wait`, wait for at most `timeout` seconds."""
@@ -41,7 +41,7 @@ class LockingExecutor(Protocol):
     """An executor with a lock that its threads need."""
 
     def holds_lock(self) -> bool:
-        """Return whether the calling thread has the lock, and so must not wait for the threads."""
+        """Return whether the calling thread has the lock: it must not wait for the threads."""
 
 
 class _InlineQueue:

@@ -379,10 +379,7 @@ class WorkerExecutor:
 
 
 class ClockLeader:
-    """The leader of a `WorkerExecutor`, in the place of a timer's `Reaper`.
-
-    A slow task does not hold up the clock.
-    """
+    """The leader of a `WorkerExecutor`, in the place of a timer's `Reaper`."""
 
     def __init__(
         self, executor: WorkerExecutor, timer: Advanceable, waiter: Waiter, name: str

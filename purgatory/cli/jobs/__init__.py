@@ -1,4 +1,4 @@
-"""`purgatory jobs`. Called from the main thread."""
+"""`purgatory jobs`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ exit codes: 0 done, 1 a negative answer (see each command's help), 2 an error"""
 
 
 def add_parser(subparsers: SubParsers) -> None:
-    """Add `jobs` and its commands."""
+    """Add `jobs`."""
     commands = add_group(subparsers, "jobs", "list, show and change jobs", _DESCRIPTION, _EXAMPLES)
     for add in (add_list, add_show, add_schedule, add_changes, add_kinds):
         add(commands)

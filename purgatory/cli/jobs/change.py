@@ -1,4 +1,4 @@
-"""`purgatory jobs cancel`, `retry`, `drop`, `run` and `reschedule`. Called from the main thread."""
+"""`purgatory jobs cancel`, `retry`, `drop`, `run` and `reschedule`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`purgatory jobs pause`, `resume` and `limit`. Called from the main thread."""
+"""`purgatory jobs pause`, `resume` and `limit`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`purgatory jobs list` and `show`. Called from the main thread."""
+"""`purgatory jobs list` and `show`."""
 
 from __future__ import annotations
 

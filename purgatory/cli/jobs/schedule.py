@@ -1,4 +1,4 @@
-"""`purgatory jobs schedule`. Called from the main thread."""
+"""`purgatory jobs schedule`."""
 
 from __future__ import annotations
 

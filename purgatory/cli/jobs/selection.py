@@ -1,4 +1,4 @@
-"""Options that select jobs: filters and moments. Called from the main thread."""
+"""Options that select jobs: filters and moments."""
 
 from __future__ import annotations
 

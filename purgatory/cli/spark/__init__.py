@@ -1,4 +1,4 @@
-"""`purgatory spark`. Called from the main thread."""
+"""`purgatory spark`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from purgatory.cli.spark.stream import add_compact, add_run
 
 
 def add_parser(subparsers: SubParsers) -> None:
-    """Add `spark` and its commands."""
+    """Add `spark`."""
     commands = add_group(
         subparsers,
         "spark",

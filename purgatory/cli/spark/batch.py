@@ -1,4 +1,4 @@
-"""`purgatory spark resolve`, `report` and `package`. Called from the main thread."""
+"""`purgatory spark resolve`, `report` and `package`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Spark session of a command. Called from the main thread."""
+"""The Spark session of a command."""
 
 from __future__ import annotations
 

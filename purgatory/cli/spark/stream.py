@@ -1,4 +1,4 @@
-"""`purgatory spark run` and `compact`. Called from the main thread."""
+"""`purgatory spark run` and `compact`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`purgatory store`: a database that several servers share. Called from the main thread."""
+"""`purgatory store`: a database that several servers share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Look at the servers that share a PostgreSQL database, and change which of them i
 
 
 def add_parser(subparsers: SubParsers) -> None:
-    """Add `purgatory store` and its subcommands."""
+    """Add `purgatory store`."""
     summary = "look after a database that several servers share"
     commands = add_group(subparsers, "store", summary, _DESCRIPTION)
     add_status(commands)

@@ -26,7 +26,7 @@ exit codes: 0 the copy is whole, 2 an error: a server runs, or the target is not
 
 
 def add_copy(commands: SubParsers) -> None:
-    """Add the command and its options."""
+    """Add the command."""
     summary = "copy all data from SQLite to PostgreSQL, or back"
     parser = add_command(commands, "copy", _copy, summary, _DESCRIPTION, _EXAMPLES)
     place = "a data directory, or the URL of a database"

@@ -1,4 +1,4 @@
-"""`purgatory store status` and `handover`. Called from the main thread."""
+"""`purgatory store status` and `handover`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """DeferredOperation: the operation behind a future of `Purgatory.defer`. Any thread.
 
-Compiled; the future is not, since it inherits from the standard library's. So the operation keeps
-the future's state, result and exception, and resolves them in one section under its lock. After the
-end, it keeps only these.
+Compiled, unlike the future. So the operation keeps the future's state, result and exception, and
+resolves them in one section under its lock. After the end, it keeps only these.
 """
 
 from collections.abc import Hashable
@@ -49,7 +48,7 @@ class DeferredOperation(KeyedOperation):
         self.error: object = None
 
     def on_first_access(self, future: Any) -> None:
-        """Register a future before the first access to a lazy attribute.
+        """Register a future; see `LazyAttribute`.
 
         A reader either sees the future resolved or is registered before it resolves.
         """
@@ -160,8 +159,7 @@ class DeferredOperation(KeyedOperation):
             self.resolve(None, error)
 
     def _op_on_interrupted(self) -> None:
-        # The interrupt may have come before the future was resolved, or before all its waiting
-        # threads were told: they would hang.
+        # The interrupt may have come before all waiting threads were told: they would hang.
         if self._op_stage <= RELEASED:
             return
         if self.is_unresolved():

@@ -1,9 +1,9 @@
 """DeferredFuture: the Future form of a delayed operation, which `Purgatory.defer` returns.
 
-Most futures of a purgatory are awaited by a callback, read when they are done, or dropped. So the
-operation keeps the future's state, and costly parts are made at their first access. That registers
-the future with its operation, atomically: either the future is done by then, or the resolving
-thread resolves it like the standard library.
+Most futures are awaited by a callback, read when done, or dropped. So the operation keeps their
+state, and costly parts are made at their first access. That registers the future with its
+operation, atomically: either the future is done by then, or the resolving thread resolves it like
+the standard library.
 
 Not compiled, like its base class. Any thread.
 """
@@ -36,8 +36,8 @@ _T = TypeVar("_T")
 class LazyAttribute(Generic[_T]):
     """An attribute of a future that `make()` makes at its first access.
 
-    `on_first_access(future)` is called first. Half of the price of the standard library's future is
-    a condition with its lock, and two lists; no thread ever waits for most futures here.
+    `on_first_access(future)` is called first. A condition with its lock, and two lists, are half of
+    the price of the standard library's future; no thread waits for most futures here.
     """
 
     def __init__(self, make: Callable[[], _T], on_first_access: Callable[[Any], None]) -> None:
@@ -110,7 +110,7 @@ class FastResultFuture(concurrent.futures.Future[_T]):
     def notify_waiters(self) -> None:
         """Wake the threads waiting for a done future. Idempotent.
 
-        The resolving thread may have been interrupted before waking them.
+        The resolving thread may have been interrupted.
         """
         with self._condition:
             for waiter in self._waiters:
@@ -153,8 +153,8 @@ class DeferredFuture(FastResultFuture[Any]):
         if error is None:
             return self._result
         try:
-            # Other threads that raised the error extended its traceback: start with the traceback
-            # at the future's end, kept as the result.
+            # Other threads extended the error's traceback: start with the traceback at the future's
+            # end, kept as the result.
             raise error.with_traceback(self._result)
         finally:
             del error, self  # no cycle through the traceback

@@ -106,7 +106,7 @@ class KeyedOperation(DelayedOperation):
                 self._op_values.clear()
 
     def _op_fail_key(self, key: Hashable, error: BaseException) -> bool:
-        """Fail, unless the key has counted. True if this ended the operation."""
+        """Fail, unless the key has counted."""
         return end_by_hand(self, FAILED, error, (key,))
 
     def _op_count(self, key: Hashable, value: object) -> int:
@@ -125,7 +125,7 @@ class KeyedOperation(DelayedOperation):
 def prepare_keyed(
     operation: KeyedOperation, need: int, owner: OperationOwner, lock: AbstractContextManager[bool]
 ) -> None:
-    """Set the fields of an operation without a condition; see `prepare_operation`."""
+    """See `prepare_operation`; without a condition."""
     prepare_operation(operation, owner, lock)
     operation.need = need
     operation.by_key = None

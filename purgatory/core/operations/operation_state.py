@@ -1,7 +1,6 @@
 """OperationState: the fields and hooks of a delayed operation; its owner; Outcome: how it ends.
 
-A base of `DelayedOperation`, so that `outcome_race` works on an operation without importing it. Any
-thread.
+A base of `DelayedOperation`, so that `outcome_race` need not import it. Any thread.
 """
 
 import enum
@@ -85,7 +84,7 @@ class Doubt:
 class OperationOwner:
     """The part of the purgatory known to operations.
 
-    Operations do not refer to the purgatory itself: a dropped purgatory is freed, even with pending
+    Operations do not refer to the purgatory: a dropped purgatory is freed, even with pending
     operations. No method is called while a lock is held. `first`: the original of a copy; see
     `PurgatoryParts`.
     """
@@ -122,7 +121,7 @@ class OperationOwner:
     def record_outcome(self, operation: "OperationState", outcome: Outcome) -> None:
         """Take a finished operation off all watch lists; count and journal its outcome.
 
-        Idempotent: after an interrupt, a second call does the rest.
+        Idempotent, also after an interrupt.
         """
         raise NotImplementedError
 
@@ -139,7 +138,7 @@ class OperationOwner:
 class OperationState(TimerTask):
     """The fields of an operation, and the hooks that its subclasses define.
 
-    Names begin with `_op_`: they cannot clash with attributes of users' subclasses.
+    Names begin with `_op_`, against clashes with users' subclasses.
     """
 
     __slots__ = (
@@ -202,7 +201,7 @@ class OperationState(TimerTask):
         return None
 
     def _op_complete_key(self, key: Hashable, value: object) -> bool:
-        """React to a completed watch key. True if this completed the operation."""
+        """Return whether this completed the operation."""
         raise NotImplementedError
 
     def _op_count_key(self, key: Hashable, value: object, doubt: Doubt | None) -> int:
@@ -213,7 +212,7 @@ class OperationState(TimerTask):
         raise NotImplementedError
 
     def _op_fail_key(self, key: Hashable, error: BaseException) -> bool:
-        """React to a failed watch key. True if this ended the operation."""
+        """Return whether this ended the operation."""
         del error  # only keyed operations take it
         return self._op_complete_key(key, None)
 

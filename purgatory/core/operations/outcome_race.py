@@ -4,18 +4,15 @@ The thread that sets `_op_outcome` wins the race, once, and takes the operation 
 the watch lists. *Actions* follow: call `try_complete` (again), then the callbacks. One thread at a
 time runs the actions of an operation. A thread that finds the operation busy leaves a flag and
 returns; the busy thread checks the flag before leaving. So no check is lost, and the methods of an
-operation never overlap. For a limited event the flag comes with a `Doubt`: the busy thread uses the
-event, or offers the event to other operations.
+operation never overlap. For a limited event the flag comes with a `Doubt`.
 
 The callbacks: `on_complete` when completed; `on_complete`, then `on_expiration` when expired;
 `on_cancel` when cancelled; `on_failure` when failed. Each is called at most once, under no lock. An
 exception is reported to the owner and stops nothing. From `MAX_NESTED` nested callbacks on, further
-callbacks are deferred until the surrounding ones return, or a long chain would end in a
-RecursionError.
+callbacks are deferred, or a long chain would end in a RecursionError.
 
-A KeyboardInterrupt may come at any call or loop. An interrupted thread does the remaining stages
-before it lets the interrupt go on: a finished operation always gets its callbacks, unless a second
-interrupt comes meanwhile.
+A KeyboardInterrupt may come at any call or loop. An interrupted thread first does the remaining
+stages: a finished operation gets its callbacks, unless a second interrupt comes.
 
 Past 400 lines: checks, callbacks and their repetition after an interrupt call each other in turn.
 
@@ -94,7 +91,7 @@ class CallbackDepth:
 
 
 class OutermostCallback:
-    """Taken by one callback at a time, which then need not look up the depth of its thread.
+    """Taken by one callback at a time, which need not look up its thread's depth.
 
     Callbacks inside see it active, and are counted. Saves 8 % of a pair of submission and
     completion (callgrind).

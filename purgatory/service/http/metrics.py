@@ -34,7 +34,7 @@ class ServerCollector(Collector):
     """Shows the statistics of `server`, as `purgatory_server_...`. Any thread may scrape.
 
     `refused_handshakes` returns how many connections had no allowed key. Clients have no series
-    each, as a program may use a new name in each run.
+    each: names may be new in each run.
     """
 
     def __init__(self, server: Server, refused_handshakes: Callable[[], int]) -> None:

@@ -1,8 +1,8 @@
 """HostCheck and OriginCheck: refuse browsers' requests on behalf of foreign pages.
 
 Another site's page can let its name resolve to this machine, and read this server's pages as its
-own (DNS rebinding); but the browser sends the site's name. An address in digits is not resolved,
-and a request without a host is from no browser.
+own (DNS rebinding); but the browser sends the name. Addresses in digits are not resolved; a request
+without a host is from no browser.
 """
 
 from __future__ import annotations

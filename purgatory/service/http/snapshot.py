@@ -1,6 +1,6 @@
 """StatusReader: the live page's data, as values for JSON. Any thread; it only reads.
 
-The figures are read one after another, so not of exactly one moment.
+Figures are read in turn, not at exactly the same moment.
 """
 
 from __future__ import annotations

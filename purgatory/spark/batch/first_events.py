@@ -9,7 +9,7 @@ Most of the work is the sort. Spark compares the first 8 bytes of the first colu
 themselves, and keys often share these; so the hash of the key comes first. The fields of an
 operation are one column, so rows of events are half as long.
 
-Pure DataFrame transformations. Any thread may call.
+Pure; any thread may call.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class ResolveSummary(NamedTuple):
 
     @property
     def operations(self) -> int:
-        """The number of operations, each of which has an outcome."""
+        """The number of operations."""
         return self.completed + self.failed + self.expired
 
 

@@ -1,13 +1,13 @@
 """Resolves operations, events and extensions to outcomes, in one batch.
 
-The outcomes equal those of a replay, to the millisecond. Pure DataFrame transformations of built-in
-functions: no session, no action, no UDF. Any thread may call.
+The outcomes equal those of a replay, to the millisecond. Pure: no session, no action, no UDF. Any
+thread may call.
 
 Deadlines come first, as they do not depend on events. An extension applies if it comes at or before
 the deadline in force, so deadlines are a fold over the extensions of each operation. Then
-`first_events` finds the first event of each operation and key, by one sort, however often a key
-occurs; a join on a hot key would produce every pair. A window over each operation orders those
-events; the event at place `need` decides, if in time, or an earlier one that has failed.
+`first_events` finds the first event of each operation and key, by one sort; a join on a hot key
+would produce every pair. A window over each operation orders those events; the event at place
+`need` decides, if in time, or an earlier one that has failed.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def resolve(
     watches = _watch_rows(operations)
     if extensions is not None:
         watches = _with_extensions(watches, extensions)
-    # A row for each operation and distinct watch key. Every operation has a key; `explode` would
-    # check that, and for the check compute the distinct keys twice more.
+    # A row for each operation and distinct watch key. `explode` would check that a key exists, and
+    # compute the distinct keys twice more.
     watches = watches.withColumn("key", F.explode_outer("key"))
     deciding = _deciding_rows(first_events(watches, events))
     return deciding.select(*_outcome_columns(deciding, extended=extensions is not None))

@@ -2,7 +2,7 @@
 
 Two columns label the rows of a result: `total`, true in a row about all kinds (`kind` is null
 then), and `kind`, null in a row about the small kinds that `fold_kinds` has put together. No
-session, no action: any thread that may use the DataFrames may call.
+session, no action: for any thread that may use the DataFrames.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ def hot_keys(outcomes: DataFrame, operations: DataFrame | None, max_keys: int) -
     """Find at most `max_keys` hottest keys of each kind and in total, hottest first.
 
     `watched`: number of operations that watch the key, null without a table of operations;
-    `completed`: number of operations completed by the key. The hottest are the most watched or,
-    without operations, those that completed most. Leaves out keys used once.
+    `completed`: number completed by the key. The hottest are the most watched or, without
+    operations, those that completed most. Leaves out keys used once.
     """
     one, none = F.lit(1).cast("long"), F.lit(0).cast("long")
     unknown = F.lit(None).cast("long")

@@ -1,4 +1,4 @@
-"""Compares a report with that of an earlier period. Pure functions; any thread may call."""
+"""Compares a report with that of an earlier period."""
 
 from __future__ import annotations
 

@@ -8,8 +8,7 @@ short timeout do not count as failures of a longer timeout.
 The average wait of a timeout is the *restricted mean*: the area below the curve of those that still
 wait, up to the timeout.
 
-The estimate assumes that operations with short and long timeouts would complete alike. Pure
-functions; any thread may call.
+The estimate assumes that operations with short and long timeouts would complete alike.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Findings: which kinds' timeouts to change, the gain, and the advice in words.
-
-Pure functions; any thread may call.
-"""
+"""Findings: which kinds' timeouts to change, the gain, and the advice in words."""
 
 from __future__ import annotations
 

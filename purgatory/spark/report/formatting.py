@@ -1,7 +1,4 @@
-"""Formats durations, times, shares, counts and names, for page and terminal.
-
-Pure functions; any thread may call.
-"""
+"""Formats durations, times, shares, counts and names, for page and terminal."""
 
 from __future__ import annotations
 

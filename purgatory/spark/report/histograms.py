@@ -1,4 +1,4 @@
-"""Histograms: how often each value of a measure occurs. Pure functions; any thread may call."""
+"""Histograms: how often each value of a measure occurs."""
 
 from __future__ import annotations
 

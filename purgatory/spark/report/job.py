@@ -50,8 +50,8 @@ def make_report_options(
 class OutputFile:
     """A file, replaced atomically; `SparkError` if not writable.
 
-    Make it before the work: an unwritable file is reported at once. A link stays a link, and the
-    file keeps its mode.
+    Make it before the work, to report an unwritable file at once. A link stays a link, and the file
+    keeps its mode.
     """
 
     def __init__(self, path: str | Path) -> None:

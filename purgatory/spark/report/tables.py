@@ -1,7 +1,7 @@
 """The tables of a report: as cells for page and terminal, and as data for CSV files.
 
 In the data, durations and times are in ms, shares from 0 to 1. Rows about all kinds have an empty
-kind, and `total` 1. Pure functions; any thread may call.
+kind, and `total` 1.
 """
 
 from __future__ import annotations

@@ -8,12 +8,10 @@ Arithmetic on columns of Arrow by the placement rules of `timingwheel`:
 - In a level with slots of u units, its bucket comes due at `due - due % u`. Then each operation
   still in the bucket moves to a lower level, or is due.
 
-So below its first level an operation visits the levels where the digit of `due`, written in base
-`wheel_size`, is not 0, and enters each when the bucket of the next level up that holds `due`
-begins.
+So below its first level an operation visits the levels where the digit of `due` in base
+`wheel_size` is not 0, and enters each when the next level's bucket that holds `due` begins.
 
 The unit of time is a millisecond, or the part of it that makes the tick whole: for 0.2 ms a fifth.
-Pure functions; any thread may call.
 """
 
 from __future__ import annotations

@@ -3,12 +3,11 @@
 The buckets of a small journal are put together in memory, of a large journal by Spark, from partial
 sums of Python workers.
 
-Assumptions: the timer is advanced at each submission, as the loop of a purgatory does; within one
-millisecond completions come first, then due operations, then submissions; ticks are counted from
-the Unix epoch, not from the start of the timer's clock; times are whole milliseconds, so ticks
-below one differ only in their levels.
+Assumptions: the timer is advanced at each submission, as by the loop of a purgatory; within one
+millisecond completions come first, then due operations, then submissions; ticks count from the Unix
+epoch; times are whole milliseconds, so ticks below one differ only in their levels.
 
-Any thread that may use the DataFrame may call.
+For any thread that may use the DataFrame.
 """
 
 from __future__ import annotations
@@ -72,15 +71,14 @@ def compare_wheels(
 ) -> list[WheelRow]:
     """Compute what each candidate's wheels would have done.
 
-    Returns a row for each, ordered by tick and size. `levels`: number of levels used. `buckets`:
-    average number of occupied buckets from the first submission to the last outcome. `cascades`:
-    buckets with operations moved to a lower level; `moves_per_operation` counts these operations.
-    `wakeups`: times at which buckets came due. `lateness_ms`, `max_lateness_ms`: what rounding up
-    to the tick adds to an expiry, on average and at most.
+    Returns a row for each, ordered by tick and size. `levels`: number used. `buckets`: average
+    number occupied from the first submission to the last outcome. `cascades`: buckets with
+    operations moved to a lower level; `moves_per_operation` counts these operations. `wakeups`:
+    times at which buckets came due. `lateness_ms`, `max_lateness_ms`: what rounding up to the tick
+    adds to an expiry, on average and at most.
 
     `longest_ms`: at least the longest timeout. Operations without a timeout never enter a wheel,
-    yet count. `in_memory` takes more memory, and much less work.
-    Raises the errors of `check_candidates`.
+    yet count. `in_memory` takes more memory, and much less work. Raises as `check_candidates`.
     """
     check_candidates(candidates)
     wheels, tasks = sorted(candidates), _tasks(outcomes)

@@ -10,7 +10,7 @@ Spark repeats a micro-batch that it had not noted as done, with the same rows an
 output is the same. A run that was taken for dead raises before publishing anything once a newer run
 has begun.
 
-One thread at a time: Spark's thread, which runs the micro-batches, then the thread in `Stream.run`.
+One thread at a time: Spark's, which runs the micro-batches, then the thread in `Stream.run`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ directory. A merge whose file is neither staged nor in the archive does not coun
 still in the output. The same holds for an overtaken process; it raises at step 4.
 
 A checkpoint's file system creates a file or refuses to, so of two processes one gets a number in
-the log. Records stay: otherwise a process that slept for long could take a number again.
+the log. Records stay: else a process that slept for long could take a number again.
 
 Any thread may call, one at a time; any number of processes.
 """
@@ -135,7 +135,7 @@ class Archive:
 
 
 def merge_parquet(spark: SparkSession, paths: Sequence[str], directory: str) -> None:
-    """Write the rows of several Parquet files as a single file, into a directory.
+    """Write several Parquet files as one, into a directory.
 
     An unreadable file is an error, whatever the session's settings: its rows would be lost.
     """

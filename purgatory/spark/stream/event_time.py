@@ -80,9 +80,9 @@ def _reached_ms(table: str, entry: CheckpointEntry) -> int:
 class IdleClock:
     """Advances event time with the clock while a source is idle.
 
-    A quiet and a stopped source look alike, so the user decides by `idle_seconds`. An idle source
-    counts as having reached the newest time of all sources, plus the time since the last row of any
-    source. A repeated micro-batch sees the same time, as a row of `control`.
+    A quiet and a stopped source look alike, so `idle_seconds` decides. An idle source counts as
+    having reached the newest time of all sources, plus the time since the last row of any source. A
+    repeated micro-batch sees the same time, as a row of `control`.
     """
 
     def __init__(

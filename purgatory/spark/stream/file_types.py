@@ -1,8 +1,8 @@
 """Checks the types of columns in the Parquet files of a stream, by their footers.
 
-Spark reads a stream's files with one schema and ignores what else a file says of a column: it takes
-a timestamp of microseconds for an integer of milliseconds. So each file is checked before the rows
-of its micro-batch are used. Any thread may call.
+Spark reads a stream's files with one schema, and takes a timestamp of microseconds for an integer
+of milliseconds. So each file is checked before the rows of its micro-batch are used. Any thread may
+call.
 """
 
 from __future__ import annotations

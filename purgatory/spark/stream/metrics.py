@@ -4,8 +4,8 @@
     spark.streams.addListener(metrics)
     registry.register(metrics)
 
-Spark calls the listener in a separate thread, a scrape calls `collect` in another. They share only
-references to immutable objects, so no lock is needed.
+Spark calls the listener in a separate thread, a scrape calls `collect` in another. Both share only
+immutable objects, so no lock is needed.
 """
 
 from __future__ import annotations

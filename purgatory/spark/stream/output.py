@@ -9,8 +9,8 @@ An output directory holds:
     _stream.json       the stream that the output belongs to
 
 A micro-batch writes its files into the staging directory, and then moves them to final names. A
-repeated micro-batch has the same rows, and replaces its files. With Spark's file sink, readers
-other than Spark would see the files of a killed micro-batch, too.
+repeated micro-batch has the same rows, and replaces its files. With Spark's file sink, other
+readers would see the files of a killed micro-batch.
 
 One thread at a time, as for the checkpoint.
 """
@@ -80,7 +80,7 @@ class StreamOutput:
     def stage(self, rows: DataFrame, count: int, output: str) -> None:
         """Write `count` rows of a micro-batch into the staging directory.
 
-        Raises `SparkError` if no file of them is found, rather than lose them.
+        Raises `SparkError` if no file of them is found.
         """
         if not count:
             return
@@ -146,8 +146,8 @@ class TopicOutput:
     """A Kafka topic for outcomes, beside the output directory.
 
     Spark's sink has no transactions: a repeated micro-batch sends its outcomes again, with the same
-    bytes. The key is the operation's id, the value a JSON object with the columns of an outcome. A
-    consumer that remembers keys drops repeats.
+    bytes. The key is the operation's id, the value a JSON object with the columns of an outcome.
+    Consumers may drop repeats by key.
 
     `servers`: host:port, separated by commas. `options` are those of Spark's sink. The session
     needs Spark's Kafka connector.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from purgatory.spark.stream.tick_table import Row
 
-# A row of output. `output` tells its kind; `row` is a JSON object, except for outcomes.
+# `output` is the kind of a row; `row` is a JSON object, except for outcomes.
 OUTPUT: Final = StructType(
     [StructField("output", StringType()), *schema.OUTCOMES, StructField("row", StringType())]
 )

@@ -5,8 +5,8 @@ Python workers (`processor`, `shard`). Spark keeps the states in RocksDB. `forea
 output of each micro-batch (`output`).
 
 Event time is closed up to the newest time that all sources have reached, less the watermark. Rows
-of later instants wait, so input that is out of order by less than the watermark gives the outcomes
-of ordered input. A row of a closed instant is late: counted, and written to `_late`.
+of later instants wait, so input out of order by less than the watermark gives the outcomes of
+ordered input. A row of a closed instant is late: counted, and written to `_late`.
 
 `Stream` belongs to the creating thread. Any thread or signal handler may call `stop`; any thread
 may read `entry`.
@@ -137,7 +137,7 @@ class Stream:
         `once`: process the rows that exist; operations whose instants are not closed stay pending
         for the next run. `until_end`: then also advance event time to the last deadline, so that
         every operation has its outcome. Otherwise look for new rows every `trigger_seconds`. Raises
-        the error of a failed micro-batch; the next run repeats that micro-batch.
+        the error of a failed micro-batch, which the next run repeats.
         """
         if not (once or until_end):
             interval = f"{round(trigger_seconds * 1000)} milliseconds"
@@ -213,7 +213,7 @@ class Stream:
                 ) from None
 
     def _run_micro_batch(self, batch: DataFrame, number: int) -> None:
-        """Publish one micro-batch; called by a thread of Spark."""
+        """Publish a micro-batch, in a thread of Spark."""
         try:
             with wrapping_spark_errors(f"micro-batch {number}"), _cached(batch) as rows:
                 self._publish(rows, number)

@@ -1,7 +1,7 @@
 """The sources of a stream: directories of files, or Kafka topics.
 
-`Source.rows` opens a streaming DataFrame of checked rows, with the same columns (`ROWS`) for every
-table, so that all sources can be one stream. Any thread may call.
+`Source.rows` opens a streaming DataFrame of checked rows with the same columns (`ROWS`) for every
+table, so all sources can be one stream. Any thread may call.
 """
 
 from __future__ import annotations
@@ -155,9 +155,9 @@ def directory_source(
 ) -> Source:
     """Make a source of a directory, in the format of its files.
 
-    Files moved there later must have the same format. An empty directory is read as Parquet; files
-    of another format wait for the next run. Raises `TableError` if the directory does not exist, or
-    has files of both formats or of another.
+    Later files must have the same format. An empty directory is read as Parquet; files of another
+    format wait for the next run. Raises `TableError` if the directory does not exist, or has files
+    of both formats or of another.
     """
     place, names = _directory(spark, path)
     formats = {format_of(name): name for name in names}

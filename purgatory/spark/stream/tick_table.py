@@ -23,7 +23,7 @@ Row = list[Any]
 
 
 class TickTable:
-    """Rows by time. `pages`: those with rows, kept up to date."""
+    """Rows by time. `pages`: those with rows."""
 
     def __init__(self, chunks: PackedMap, page_store: PackedMap, pages: set[int]) -> None:
         self.pages = pages

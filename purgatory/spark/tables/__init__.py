@@ -1,1 +1,4 @@
-"""The tables of a trace and of a journal, as checked DataFrames."""
+"""The tables of a trace and of a journal, as checked DataFrames.
+
+Any thread may call the functions.
+"""

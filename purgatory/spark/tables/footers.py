@@ -1,8 +1,8 @@
-"""What the footers of Parquet files say of a table's columns. Any thread may call.
+"""What the footers of Parquet files say of a table's columns.
 
 Spark infers types of all columns of a file, and refuses a file with a column of a type that Spark
 does not know, even if no query uses the column. It also takes a column of nulls without a type for
-integers. The footers tell more, and only of the columns of the table.
+integers. The footers tell more, of the table's columns alone.
 """
 
 from __future__ import annotations

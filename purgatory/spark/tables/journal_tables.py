@@ -1,4 +1,4 @@
-"""Finds, reads and checks the tables of a journal, for a report. Any thread may call."""
+"""Finds, reads and checks the tables of a journal, for a report."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class Rejections(NamedTuple):
 def count_rejected(rejected: DataFrame, *, strict: bool = False) -> Rejections:
     """Count rejected rows, and describe up to five of them.
 
-    Reads the tables completely. Raises `RejectedRows` if `strict` and a row is rejected.
+    Reads the tables completely. With `strict`, raises `RejectedRows`.
     """
     number = rejected.count()
     if not number:

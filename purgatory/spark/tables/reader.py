@@ -1,8 +1,7 @@
 """Reads files and directories of a trace as checked DataFrames, as `purgatory.trace` does.
 
 Also takes paths that Spark knows (`hdfs:`, `s3a:`, globs). An existing path is taken literally. The
-call reads names, schemas, headers and Parquet footers, so that an unreadable file is reported
-before work starts. Any thread may call.
+call reads names, schemas, headers and footers: an unreadable file is reported before work starts.
 """
 
 from __future__ import annotations
@@ -103,10 +102,8 @@ class TraceFiles(NamedTuple):
 def find_files(spark: SparkSession, path: str) -> TraceFiles:
     """Find the files of a trace that a path stands for.
 
-    Raises `TableError` without files, and for an empty file of a format that needs columns. Skips
-    files of other suffixes, and names that begin with an underscore or a dot. Takes files in
-    partitions, directories such as `date=2026-11-21`. An empty directory that bears the name of a
-    table has no files.
+    Raises `TableError` without files, and for an empty file of a format that needs columns. Takes
+    the same files as `trace.formats.files_of`.
     """
     file_system, _ = file_system_for(spark, path)
     roots = find_paths(spark, path)
@@ -263,7 +260,7 @@ def _parse_inferred(
     check_case(path, schema.names, table.schema.names)
     rows = spark.read.options(**_options(files)).schema(schema).parquet(*files)
     odd = _odd_columns(spark, rows, table)
-    # One footer tells enough of most tables: a journal may have thousands of files.
+    # One footer is enough for most tables: a journal may have thousands.
     types = footer_types(spark, files if odd else files[:1], table.schema.names)
     if _METADATA in rows.columns or len({*map(str, types)}) > 1:
         return _parse_by_footers(spark, files, table)
@@ -405,9 +402,9 @@ def _file_column() -> Column:
 def _position_in_text_file() -> Column:
     """Return a number that grows from row to row of a text file.
 
-    Spark's blocks of a file begin at multiples of one size; a partition is no larger. A row has at
-    least one byte. So its number in the partition plus the start of its block is below the start of
-    the next block.
+    Spark's blocks of a file begin at multiples of one size; a partition is no larger, and a row has
+    at least one byte. So the row's number in the partition plus the start of its block is below the
+    next block.
     """
     row = F.monotonically_increasing_id().bitwiseAND(_ROW_OF_PARTITION)
     return F.col("_metadata.file_block_start") + row

@@ -1,7 +1,7 @@
 """Checks rows: each is good, or rejected with the reason.
 
 `check_operations`, `check_events` and `check_extensions` split the rows of any DataFrame with the
-columns of the table; no row is lost. Pure: no session, no action, no UDF. Any thread may call.
+columns of the table; no row is lost. Pure: no session, action or UDF.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def row_as_text(parsed: ParsedRows) -> Column:
 
 
 def parse_rows(table: TableSpec, rows: DataFrame, where: str = "") -> ParsedRows:
-    """Find the table's columns in typed rows; `TableError` begins with `where`."""
+    """Find the table's columns; `TableError` begins with `where`."""
     check_columns(table, rows.columns, where)
     columns = {}
     for field in table.schema:
@@ -348,7 +348,7 @@ _RULES: Final = {
 
 
 def _rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
-    """Return the rules of all columns; the first broken rule is the reason."""
+    """Return all rules; the first broken rule is the reason."""
     return [rule for name in columns for rule in _RULES[name](name, columns)]
 
 

@@ -1,7 +1,7 @@
 """Timestamps in a trace, as pandas writes them: their Unix milliseconds.
 
 They are rounded down, and UTC without a time zone, as in a replay. Spark refuses a file with a
-column of nanoseconds, even unused, unless a setting makes them integers. Any thread may call.
+column of nanoseconds, even unused, unless a setting makes them integers.
 """
 
 from __future__ import annotations

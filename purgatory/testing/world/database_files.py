@@ -102,8 +102,7 @@ class SimulatedDatabase:
     def _checkpoint_from(self, enough: int) -> None:
         """Follow commits that leave so many pages in the log by a checkpoint.
 
-        SQLite does the same, and ignores a failed checkpoint; apsw would raise it out of COMMIT,
-        though the transaction is in the log.
+        SQLite ignores a failed checkpoint; apsw would raise it out of COMMIT.
         """
 
         def after_commit(connection: apsw.Connection, name: str, pages: int) -> int:

@@ -56,7 +56,7 @@ class Machine:
     def drift(self, ppm: int) -> None:
         """Let the monotonic and the boot clock gain `ppm` microseconds a second from now on.
 
-        Not for a server's machine: a server counts deadlines by these clocks.
+        Not for a server, which counts deadlines by these clocks.
         """
         self.world.note(f"{self.name}: its clock gains {ppm} microseconds a second")
         self._ahead_ns += self._drifted_ns()

@@ -3,8 +3,8 @@
 A process is the `Platform` of its program. Once it is killed, nothing it does has an effect, not
 even the rest of a step.
 
-The world runs the steps of its threads after a wake-up, or when due: mostly microseconds later, now
-and then much more. So threads run in all orders.
+The world runs the steps of its threads mostly microseconds after a wake-up, now and then much
+later: so threads run in all orders.
 """
 
 from collections.abc import Callable

@@ -25,7 +25,7 @@ from purgatory.testing.world.world import NS_PER_S
 
 ADDRESS: Final = "tcp://server:7411"
 DATABASE: Final = Path("/data/purgatory.db")
-# Seconds of a transaction, at most: in a simulation it takes no time.
+# Most seconds of a transaction, which takes no time in a simulation.
 _NO_LIMIT_S: Final = 1e9
 LIMITS = Limits(
     message_bytes=1 << 20,
@@ -249,8 +249,7 @@ class _NetworkThread:
 class _StoreThread:
     """The store thread, as a `Loop`: steps the store loop like a `Reaper`.
 
-    The real thread sleeps within `wait` after it has released the store. Here `wait` returns, and
-    the step ends.
+    The real thread sleeps within `wait`. Here `wait` returns, and the step ends.
     """
 
     def __init__(self, store_loop: StoreLoop) -> None:

@@ -1,7 +1,7 @@
 """How many jobs ran at once, and the effect of a limit.
 
 Intervals are the last attempts of jobs, from begun to ended, in order. Earlier attempts are not in
-a journal, so more may have run. Pure functions; any thread may call.
+a journal, so more may have run.
 """
 
 from __future__ import annotations

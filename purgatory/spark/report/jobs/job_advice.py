@@ -1,6 +1,6 @@
 """Advice about jobs, in the settings of a server, its workers and repeats.
 
-Each rule looks at one kind. Pure functions; any thread may call.
+Each rule looks at one kind.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The content of a report about jobs.
 
-A row of the journal is the end of a job: a dead job tried again ends once more. Times are those of
-the last attempt. Immutable; any thread may use it.
+A dead job tried again ends once more. Times are those of the last attempt. Immutable; any thread
+may use it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Counts of a journal's jobs that Spark makes: few queries, whose results fit into memory.
 
-No session, no action: any thread that may use the DataFrame may call.
+No session, no action: for any thread that may use the DataFrame.
 """
 
 from __future__ import annotations

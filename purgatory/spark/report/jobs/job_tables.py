@@ -1,4 +1,4 @@
-"""The tables of a report about jobs. Pure functions; any thread may call."""
+"""The tables of a report about jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The effect of time limits of attempts. Pure functions; any thread may call."""
+"""The effect of time limits of attempts."""
 
 from __future__ import annotations
 

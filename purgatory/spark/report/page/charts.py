@@ -1,4 +1,4 @@
-"""The charts of a page. Pure; any thread may call. Past 400 lines: a function for each chart."""
+"""The charts of a page. Past 400 lines: a function for each chart."""
 
 from __future__ import annotations
 

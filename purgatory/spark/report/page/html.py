@@ -1,6 +1,6 @@
 """The HTML elements and the style sheet of a page that needs no other file.
 
-All text arguments are escaped. Pure functions; any thread may call.
+All text arguments are escaped.
 """
 
 from __future__ import annotations

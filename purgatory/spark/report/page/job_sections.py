@@ -1,4 +1,4 @@
-"""The sections of a page about jobs. Pure; any thread may call."""
+"""The sections of a page about jobs."""
 
 from __future__ import annotations
 

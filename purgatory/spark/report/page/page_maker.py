@@ -1,4 +1,4 @@
-"""The page of a report: one HTML file, without network and script. Pure; any thread may call."""
+"""The page of a report: one HTML file, without network and script."""
 
 from __future__ import annotations
 

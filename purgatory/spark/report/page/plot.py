@@ -1,7 +1,6 @@
 """Draws plots as SVG elements of a page, each for a wide and for a narrow window.
 
-Elements have classes instead of colours: the page's style sheet colours them, and shows the
-suitable drawing. Pure; any thread may call.
+The page's style sheet colours the elements by class, and shows the suitable drawing.
 """
 
 from __future__ import annotations
