@@ -1,6 +1,6 @@
 """AsyncClient: a `Client` for asyncio.
 
-Methods are called in the thread of an event loop, and futures resolve there.
+Methods are called in an event loop's thread, and futures resolve there.
 """
 
 import asyncio
@@ -76,10 +76,7 @@ def awaited(
 def summed(
     call: Callable[[LaterCalls, Iterable[int]], ReplyFuture[int]],
 ) -> "Callable[[AsyncClient, Iterable[int]], Coroutine[Any, Any, int]]":
-    """Make the verb that sends numbers in as many messages as needed; returns the sum.
-
-    Sends the next message after an answer, and none after a refusal.
-    """
+    """Like `client.summed`; sends the next message after an answer, none after a refusal."""
 
     async def wait(client: "AsyncClient", numbers: Iterable[int]) -> int:
         portions = in_portions(numbers, CALLS_PER_MESSAGE)
@@ -109,7 +106,7 @@ class AsyncClient:
 
     @property
     def refusal(self) -> ServiceError | None:
-        """Why the server refused the connection: all calls raise this error. None: it did not."""
+        """Why the server refused the connection, if so: all calls raise this error."""
         return self._client._session.failure
 
     @_like(Client.defer)
@@ -220,7 +217,7 @@ class AsyncClient:
     async def result_of(self, future: ReplyFuture[_T], most: float = math.inf) -> _T:
         """Return the result of one of `calls`; raises RequestTimeout and the reply's error.
 
-        Waits for the client's timeout, or for `most` seconds if that is less.
+        Waits for the client's timeout, `most` seconds at most.
         """
         seconds = min(self._client.timeout, most)
         try:

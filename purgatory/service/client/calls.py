@@ -1,8 +1,8 @@
 """The calls of a client: their way to its I/O thread, in batches, and the results of their futures.
 
 A call joins the open batch, or a new one is posted. So the I/O thread is woken once for many calls.
-A batch holds calls of one kind; a call of another kind opens the next batch: calls of a thread stay
-in order.
+A batch holds calls of one kind; another kind opens the next batch, so calls of a thread stay in
+order.
 
 Any thread may use `add`, `has_room`, `room` and `wait_for_room` of `CallBatcher`; the rest is for
 the I/O thread, or the thread with its `Turn`.
@@ -82,7 +82,7 @@ def _keepings(answer: Kept) -> list[Keeping]:
     return found
 
 
-# Convert the answer, or its only field, for the call's future; by request.
+# Convert the answer, or its only field, by request.
 _CONVERSIONS: "Final[dict[RequestType, Callable[[Any], object]]]" = {
     EndDead: sum,
     Keep: _keepings,
@@ -91,16 +91,16 @@ _CONVERSIONS: "Final[dict[RequestType, Callable[[Any], object]]]" = {
     CountJobs: lambda counts: {(kind, state): count for kind, state, count in counts},
     SetLimit: lambda _: None,
 }
-#: An item of a batch, or the fields of a request that makes one call; and its reply.
+#: An item of a batch, or the fields of a single call; and its reply.
 Call = tuple[Any, ReplyFuture[Any]]
 
 
 class CallBatcher:
-    """The calls that are not sent yet, and the backpressure on callers.
+    """The unsent calls, and the backpressure on callers.
 
     `post` hands a batch to the I/O thread, or raises. `is_closed` tells whether `post` raises.
     `send_now` sends a call at once, or returns False. `may_wait` tells whether the caller may wait
-    for room; a caller that may not never blocks. `backlog`: see BACKLOG.
+    for room. `backlog`: see BACKLOG.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class CallBatcher:
         self.calls_added: int = 0
         # A leaf lock, re-entrant for the same reason. Guards what follows.
         self._room_lock: threading.RLock = threading.RLock()
-        # Calls that were sent or failed, since the start. Written by the thread with the `Turn`.
+        # Calls sent or failed, since the start. Written by the thread with the `Turn`.
         self._finished_calls = 0
         self._waiting: list[ReplyFuture[None]] = []  # for room
 
@@ -154,7 +154,7 @@ class CallBatcher:
         return batch.calls
 
     def has_room(self) -> bool:
-        """Tell whether a batch may be opened: the backlog is not full, or the client closed."""
+        """Tell whether a batch may be opened, or the client is closed."""
         return self.calls_added - self._finished_calls <= self._backlog or self._is_closed()
 
     def room(self) -> ReplyFuture[None]:
@@ -179,7 +179,7 @@ class CallBatcher:
         return ClientBusy(f"{self.calls_added - self._finished_calls:,} calls are unsent")
 
     def set_finished_calls(self, count: int) -> None:
-        """Set how many calls were sent or failed, and wake blocked callers."""
+        """Set the sent or failed calls, and wake blocked callers."""
         with self._room_lock:
             self._finished_calls = count
             if not self._waiting:
@@ -227,7 +227,7 @@ at_exit.register_many(CallBatch)
 
 
 def _result(answer: Answer) -> Any:
-    """Return the answer, decoded: the field itself if there is a single one besides `seq`."""
+    """Return the answer, decoded: a single field besides `seq` itself."""
     name = _WITH_VALUES.get(type(answer))
     if name is not None:
         decode_values(getattr(answer, name))

@@ -1,7 +1,7 @@
 """Client: delayed operations at a server in another process.
 
-Any thread may call any method. But callbacks of the client's futures run in the I/O thread, which
-receives the answers: they must not wait for an answer.
+Any thread may call any method. But callbacks of the client's futures run in the I/O thread, and
+must not wait for an answer.
 
 Past 400 lines: the public interface and its promises.
 """
@@ -60,7 +60,7 @@ from purgatory.service.protocol import OperationStatus, Submit
 
 DEFAULT_ADDRESS: Final = "tcp://127.0.0.1:7411"
 
-# Seconds that `close` waits for answers by default.
+# Default seconds that `close` waits for answers.
 CLOSE_TIMEOUT_S: Final = 5.0
 # Seconds that `close` waits for the I/O thread beyond its timeout.
 CLOSE_GRACE_S: Final = 2.0
@@ -152,7 +152,7 @@ class Client(LaterCalls):
     `tracer`: makes a span for each operation, in the trace of its submission; see
     `purgatory.service.tracing`. The context takes some 70 bytes of the payload.
 
-    `platform`: the client's machine; simulations have another.
+    `platform`: simulations have another.
 
     Raises TypeError and ValueError for bad arguments, BadAddress (a ValueError) for an address. Use
     the client as a context manager, or `close` it.
@@ -287,7 +287,7 @@ class Client(LaterCalls):
     def result(self, job: JobName, timeout: float | timedelta | None = None) -> Any:
         """Wait for the end of a job, by id; return the value of its handler.
 
-        The wait lasts over lost connections and restarts of the server. Raises JobFailed for a dead
+        Lost connections and restarts of the server do not end the wait. Raises JobFailed for a dead
         job, JobCancelled and JobUnknown; TimeoutError if the job has not ended after `timeout`
         seconds (None: no limit); Unavailable if the client is closed. A shorter `timeout` than a
         round trip, as 0, also returns the result of an ended job: the server answers once, within
@@ -308,7 +308,7 @@ class Client(LaterCalls):
     def _last_status(
         self, future: JobEndFuture, seconds: float, error: TimeoutError
     ) -> JobStatus | None:
-        """Return the status of an ended job of which the server said nothing within `seconds`."""
+        """Return the status of an ended job, not reported within `seconds`."""
         left = self.timeout - seconds
         if future.goes_on or left <= 0:
             raise still_pending(future.job_id, seconds) from error
@@ -374,11 +374,11 @@ class Client(LaterCalls):
     ) -> LeaseHandle:
         """Return a lease of a name, for `with`: one program at a time holds it.
 
-        The block begins when the program holds the lease. Waiting programs get it in turn; after
-        `timeout`, LeaseTimeout is raised (None: wait for ever), RequestTimeout if no server
-        answers. The client renews the lease in the
-        background; if the program dies, or cannot reach the server, the lease ends after `keep`, at
-        least 0.1 s. It lasts over restarts of the server. See `LeaseHandle` for `lost` and `token`.
+        The block begins when the program holds the lease. Waiting programs take turns. Raises
+        LeaseTimeout after `timeout` (None: never), RequestTimeout if no server answers. The client
+        renews the lease in the background; if the program dies, or cannot reach the server, the
+        lease ends after `keep`, at least 0.1 s. It lasts over restarts of the server. See
+        `LeaseHandle` for `lost` and `token`.
         """
         terms = LeaseTerms(name, keep, timeout)
         return LeaseHandle(self.lease_calls, self._wait_for_lease, terms)
@@ -388,10 +388,9 @@ class Client(LaterCalls):
         return self._wait(future, min(seconds, self.timeout))
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until all calls made before are answered, and so on disk.
+        """Wait until all earlier calls are answered, and so on disk.
 
-        Waits at most `timeout` seconds, by default the client's. Raises RequestTimeout and
-        Unavailable.
+        At most `timeout` seconds, by default the client's. Raises RequestTimeout and Unavailable.
         """
         self._refuse_in_callback()
         seconds = self.timeout if timeout is None else checked_seconds(timeout, "timeout")

@@ -1,12 +1,12 @@
 """ServerConnection: the socket of a client, kept connected, with its session.
 
-Used by the thread with the `Turn`. A ZeroMQ descriptor is edge-triggered: it becomes readable once
-for several messages, and any use of the socket may consume the readiness. So `frames_pending` and
-`monitor_pending` are brought up to date before the thread sleeps on the `Doorbell`.
+Used by the thread with the `Turn`. A ZeroMQ descriptor is edge-triggered: readable once for several
+messages, and any use of the socket may consume the readiness. So `frames_pending` and
+`monitor_pending` are updated before a sleep on the `Doorbell`.
 
-A lost connection is replaced by a new socket, so that no message is left in an old one. The session
-goes on there, also at another server: the replies are in the store. A silent server is probed, and
-a scout then looks for another.
+A new socket replaces a lost connection, so no message is left in an old socket. The session goes on
+there, also at another server: the replies are in the store. A silent server is probed, and a scout
+then looks for another.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ log: logging.Logger = logging.getLogger(__name__)
 
 # Most frames received before the other descriptors are looked at.
 FRAMES_PER_STEP: Final = 64
-#: Seconds until a server that refused the connection is tried again.
+#: Seconds until the next try after a refused connection.
 RECONNECT_DELAY_S: Final = 0.3
 
 # Plain numbers: combining enumeration members takes two microseconds.
@@ -54,7 +54,7 @@ _MONITORED_EVENTS: Final = (
 # Of a CURVE key, before its text encoding Z85.
 _KEY_BYTES: Final = 32
 
-# Keepalive probes that the kernel sends to a silent host.
+# Keepalive probes to a silent host.
 _QUESTIONS: Final = 4
 # Parts of `lost_after` without an expected frame.
 _PROBE_PART: Final = 0.33  # probe the server; there are others
@@ -134,11 +134,11 @@ class ServerConnection:
         #: Seconds from then until the server is probed; a caller waits no longer for a frame.
         self.probe_s: float = math.inf
         self._is_probed = False
-        # Whether there may be frames or events that the descriptor does not report.
+        # Whether frames or events may wait that the descriptor does not report.
         self.frames_pending: bool = False
         self.monitor_pending: bool = False
         self.reconnect_at: float | None = None  # no connection until then
-        # Since when calls are unanswered and nothing has come; None while no call is unanswered.
+        # Since when calls are unanswered and nothing has come; None: all are answered.
         self.silent_since: float | None = None
         # Since when no server has answered on a connection; None while connected.
         self._away_since: float | None = self._monotonic()
@@ -207,7 +207,7 @@ class ServerConnection:
 
     @property
     def next_look_at(self) -> float | None:
-        """When to look whether the server is alive; None: no such look is planned."""
+        """When to look whether the server is alive; None: not planned."""
         if self.reconnect_at is not None:
             return None
         if not self._is_welcome:
@@ -275,7 +275,7 @@ class ServerConnection:
         return socket
 
     def send_call(self, request: RequestType, call: Call) -> bool:
-        """Send a call; False if other calls are unanswered, or none can be sent."""
+        """Send a call; False if calls are unanswered, or cannot be sent."""
         messages = self._session.begin(request, call)
         if messages is None:
             return False
@@ -337,7 +337,7 @@ class ServerConnection:
         stay: bool = False,
         go_to: str = "",
     ) -> None:
-        """Close the socket; a new one is made after `seconds`, or at once at another address.
+        """Close the socket; open a new socket after `seconds`, or at once at another address.
 
         `reason`: for error messages. `lost`: a request may be the cause. `stay`: keep the address.
         `go_to`: the address of a server that welcomes the client.
@@ -380,7 +380,7 @@ class ServerConnection:
             self.note_frames()
 
     def note_frames(self) -> None:
-        """Note that frames have come; frames of a standby are no answers."""
+        """Note that frames have come; a standby's are no answers."""
         if self._session.standby is not None:
             return
         self._away_since = None
@@ -414,7 +414,7 @@ class ServerConnection:
 
     def _send(self, frame: bytes) -> None:
         # The session limits unanswered messages to fewer than the socket's high-water mark. Only
-        # acknowledgements could exceed it: the server then sends the outcomes again.
+        # acknowledgements could exceed the mark: the server then sends the outcomes again.
         self._sent = True
         try:
             self._socket.send(frame, _NOBLOCK)

@@ -42,8 +42,8 @@ class ReplyFuture(FastResultFuture[_T]):
     `is_observed`. Until then, where atomic sections exist (see `purgatory.core.operations.future`),
     `calls.resolve` resolves the future without a lock.
 
-    In a forked child `result` and `exception` of an unresolved future raise Unavailable: no I/O
-    thread resolves it there.
+    In a forked child, without I/O thread, `result` and `exception` of an unresolved future raise
+    Unavailable.
     """
 
     __slots__ = ("_exception", "_forks", "_result", "_state")
@@ -120,10 +120,7 @@ class HandledReply(ReplyFuture[_T]):
 
 
 class SubmissionReceipt(NamedTuple):
-    """The answer to `Client.submit`: the operation's id, and "pending".
-
-    Or how the operation has ended, if the server knew the id already.
-    """
+    """The answer to `Client.submit`: the id, and "pending" or how a known operation has ended."""
 
     op_id: str
     state: str
@@ -145,7 +142,7 @@ class OperationControl(Protocol):
 class ServiceFuture(ReplyFuture[Any]):
     """The end of an operation that waits at a server; see `Client.defer`.
 
-    `op_id`: the operation's id at the server. `acknowledged`: the operation is on disk.
+    `acknowledged`: the operation is on disk.
     """
 
     def __init__(self, client: OperationControl, op_id: str, give_up_at: float = math.inf) -> None:
@@ -173,7 +170,7 @@ class ServiceFuture(ReplyFuture[Any]):
         return super().exception(timeout)
 
     def _pass_time(self, timeout: float | None) -> float | None:
-        """Return the seconds to wait; in a simulation time passes here."""
+        """Return the seconds to wait; simulated time passes here."""
         return self._client.platform.wait(self.done, timeout)
 
     def cancel(self) -> bool:

@@ -1,15 +1,14 @@
 """ClientIOThread: the thread of a client that sends, receives, and calls back.
 
-Callers post commands to its mailbox. The thread sleeps on the descriptors of the mailbox, of the
-socket and of its monitor.
+Callers post commands to its mailbox. The thread sleeps on the descriptors of mailbox, socket and
+monitor.
 
 While nothing else is under way, a caller sends its call (`send_now`) and receives the answer
-(`lead`) itself, which saves four changes of thread. The I/O thread handles everything else:
-outcomes, errors, futures with callbacks, the end of a connection. So callbacks run in the I/O
-thread alone.
+(`lead`) itself, which saves four changes of thread. The I/O thread handles everything else; so
+callbacks run there alone.
 
 An interrupt (KeyboardInterrupt) may hit a caller between any two steps, and its messages may be
-lost. `_interrupted` stays set, and the I/O thread reconnects and sends unanswered messages again.
+lost. `_interrupted` stays set, and the I/O thread reconnects.
 
 Each step wakes waiting callers last: earlier they would compete with the I/O thread for the
 interpreter.
@@ -36,7 +35,7 @@ from purgatory.service.platform import REAL_PLATFORM, LoopThread, Platform
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Failed steps in a row after which the thread ends.
+# Failed steps in a row that end the thread.
 MAX_FAILURES: Final = 10
 # Most commands taken before the other descriptors are looked at.
 COMMANDS_PER_STEP: Final = 64
@@ -171,13 +170,13 @@ class ClientIOThread:
             self.turn.give_up()
 
     def finished(self) -> bool:
-        """Tell whether the thread may end."""
+        """See `Loop`."""
         if self._close_deadline is None:
             return False
         return not self._session.busy or self._monotonic() >= self._close_deadline
 
     def sleep_seconds(self) -> float | None:
-        """Return for how long the thread may sleep if no message comes."""
+        """See `Loop`."""
         connection = self._connection
         if connection.frames_pending or connection.monitor_pending:
             return 0.0
@@ -188,7 +187,7 @@ class ClientIOThread:
             self._next_retry_at(),
             self._patience.next_look_at,
         )
-        # Wake up now and then: a caller may have sent a call itself.
+        # Now and then: a caller may have sent a call itself.
         soonest = self._monotonic() + max(1.0, self._patience.seconds)
         times = [at for at in planned if at is not None]
         return max(0.0, min([soonest, *times]) - self._monotonic())
@@ -198,7 +197,7 @@ class ClientIOThread:
         return None if handler is None else handler.next_retry_at
 
     def step(self) -> None:
-        """Do all present work; never sleeps."""
+        """See `Loop`."""
         self.turn.take()
         try:
             self._look_at_descriptors()
@@ -266,7 +265,7 @@ class ClientIOThread:
         return flushes
 
     def send_now(self, request: RequestType, item: Any, future: ReplyFuture[Any]) -> bool:
-        """Send a call if none is under way; False: the caller has to post it."""
+        """Send a call if none is under way; False: not sent."""
         if self._session.busy:
             return False
         return self._run_in_caller(lambda: self._send_now(request, (item, future)))
@@ -281,7 +280,7 @@ class ClientIOThread:
         return self._run_in_caller(lambda: self._lead(reply, self._monotonic() + seconds))
 
     def _run_in_caller(self, step: Callable[[], bool]) -> bool:
-        """Run a step in the caller's thread, if the turn is free and no other work waits."""
+        """Run a step in the caller's thread, if no other work waits."""
         if not self._doorbell.can_lend or self.turn.is_mine:
             return False
         try:
@@ -366,7 +365,7 @@ class ClientIOThread:
             self._mailbox.send(WakeCommand())  # a caller that leads gives up the turn
         self.turn.take()
         self._mailbox.close()
-        # Set before the last commands are taken: `post` raises for a command that comes later.
+        # Before the last commands are taken: `post` raises for later ones.
         self._closed = True
         with contextlib.suppress(MailboxClosed):
             while True:

@@ -1,7 +1,7 @@
-"""LaterCalls: the calls of a client that return the future of their answer at once.
+"""LaterCalls: the calls of a client that return the future of their answer.
 
-Each verb is declared once, here or in a base class. The verbs of `Client` and `AsyncClient` wait
-for these futures, and have the same arguments and docstrings. Any thread may make a call.
+The verbs of `Client` and `AsyncClient` wait for these futures, and have the same arguments and
+docstrings. Any thread may make a call.
 """
 
 import functools
@@ -74,9 +74,9 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 class LaterCalls(LaterJobCalls, LaterRepeatCalls):
     """The calls of a client.
 
-    Docstrings name the answer, which the future of a `..._later` call gets. All calls raise
-    TypeError and ValueError for bad arguments, and Unavailable; the answer may be `Refused`.
-    For the order of calls see `Client.defer`.
+    Docstrings name the answer that the future gets. All calls raise TypeError and ValueError for
+    bad arguments, and Unavailable; the answer may be `Refused`. For the order of calls see
+    `Client.defer`.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         super().__init__(io_thread, session, patience.seconds, tracer, platform)
         self._patience = patience
         self.received = session.received
-        # Few at a time, and sent for leases that would lapse meanwhile: they do not wait for room.
+        # Few at a time, and for leases that would lapse meanwhile: they do not wait for room.
         call = self._call_at_once
         self.job_calls: JobCalls = JobCalls(call, session, io_thread.wake)
         self.lease_calls: LeaseCalls = LeaseCalls(call, platform, session.name)
@@ -143,14 +143,14 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
     def dead_jobs_later(self, after: int = 0) -> ReplyFuture[list[DeadJob]]:
         """Read dead jobs of this client's name, with numbers above `after`.
 
-        As many as fit into a message: go on after the last number until the answer is empty.
+        As many as fit into a message: go on after the last number until none comes.
         """
         return self._call(ReadDead, (checked_number(after, "after"),))
 
     def retry_dead_later(self, numbers: Iterable[int]) -> ReplyFuture[int]:
         """Have dead jobs tried again, from the first attempt; answers how many there were.
 
-        `retry_dead_later` sends one message: a server refuses more numbers than its `max_items`.
+        `retry_dead_later` sends one message, of at most the server's `max_items` numbers.
         """
         return self._call(EndDead, (checked_numbers(numbers), False))
 
@@ -173,8 +173,8 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         event also counts for operations submitted later; `limit` bounds both together. A held event
         of the key is replaced, even without `hold`.
 
-        With the answer all is on disk. If the connection is lost before, the client sends the
-        completion again; the server does it once.
+        With the answer all is on disk. If the connection is lost before, the client retries; the
+        server does it once.
         """
         completion = Completion(checked_text(key, "key"), packed_value(value))
         if limit is not None:
@@ -186,9 +186,9 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
     def fail_later(self, key: str, error: Exception | type[Exception]) -> ReplyFuture[int]:
         """Fail a key for all operations at the server; answers how many ended.
 
-        Their futures raise OperationFailed, with the name of the error's class and its text.
-        An operation with `need` above 1 that the key has counted for already goes on. A held event
-        of the key stays. Otherwise like `complete`.
+        Their futures raise OperationFailed, with the name of the error's class and its text. An
+        operation for which the key has counted goes on. A held event of the key stays.
+        Otherwise like `complete`.
         """
         return self._call(Fail, KeyFailure(checked_text(key, "key"), *error_texts(error)))
 
@@ -198,7 +198,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         """Have an operation's timeout count anew from now, by future or id.
 
         The operation keeps its place in the key's order. False if ended or unknown. With the answer
-        it is on disk. Idempotent: the client retries if the connection is lost.
+        it is on disk. Idempotent.
 
         Given the handle or the status of a job, does what `reschedule_job` does.
         """
@@ -223,7 +223,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         return self._call(Query, op_id_of(operation))
 
     def unread_later(self, after: int = 0) -> ReplyFuture[list[OutcomeMessage]]:
-        """Read outcomes of this client's name that are not acknowledged, oldest first.
+        """Read unacknowledged outcomes of this client's name, oldest first.
 
         Pages as `dead_jobs` does.
         """
@@ -232,7 +232,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
     def acknowledge_later(self, numbers: Iterable[int]) -> ReplyFuture[int]:
         """Acknowledge outcomes of this client's name, by number; answers how many there were.
 
-        The server sends these outcomes to no client any more. Sent like `retry_dead`.
+        The server sends them no more. Sent like `retry_dead`.
         """
         return self._call(Acknowledge, (checked_numbers(numbers), True))
 
@@ -272,7 +272,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
 
 
 class JobCalls:
-    """The calls of a worker; `call` makes a call, `wake` starts sending."""
+    """The calls of a worker; `wake` starts sending."""
 
     def __init__(
         self,
@@ -337,7 +337,7 @@ def _watch_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def described_by(call: Callable[..., ReplyFuture[Any]], made: _F, returns: Any = None) -> _F:
-    """Give a verb the name, docstring and signature of its `..._later` call.
+    """Give a verb the name, docstring and signature of its call.
 
     `returns`: the verb's return type, if not the call's answer.
     """

@@ -3,8 +3,7 @@
 `ReceivedOutcomes` is used by the thread with the `Turn`.
 
 `OutcomeHandler` calls `on_outcome`, in the client's I/O thread; any thread may resolve a future
-that `on_outcome` has returned. See `Client` for the calls after an error; other outcomes do not
-wait meanwhile.
+that `on_outcome` has returned. See `Client` for the calls after an error.
 """
 
 import concurrent.futures
@@ -32,7 +31,7 @@ ATTEMPTS: int = 10
 # Seconds until the second call, and most between two; see `backoff_s`.
 FIRST_DELAY_S: float = 0.2
 MAX_DELAY_S: float = 30.0
-# Most outcomes that wait for another call; further outcomes are left at the server.
+# Most outcomes that wait for another call; others stay at the server.
 MAX_WAITING: int = 10_000
 # Outcomes remembered: an acknowledgement may be lost with the connection.
 REMEMBERED_ACKNOWLEDGEMENTS: Final = 1 << 16
@@ -80,7 +79,7 @@ class OutcomeHandler:
         self.post: Callable[[OutcomeHandled], None] = lambda _: None
 
     def handle(self, outcome: OutcomeMessage) -> bool:
-        """Call with an outcome; True: it is handled. Else see `finish` and `retry`."""
+        """Call with an outcome; True: handled. Else see `finish` and `retry`."""
         identity = _identity(outcome)
         if identity in self._deliveries:
             return False  # sent once more, on a new connection
@@ -117,7 +116,7 @@ class OutcomeHandler:
         self.post(OutcomeHandled(outcome, error))
 
     def finish(self, handled: OutcomeHandled) -> bool:
-        """Note the end of a call that returned a future; True: the outcome is handled."""
+        """Note the end of a call with a future; True: handled."""
         identity = _identity(handled.outcome)
         delivery = self._deliveries.get(identity)
         if delivery is None:
@@ -172,11 +171,11 @@ class ReceivedOutcomes:
         self._acknowledged: OrderedDict[int, None] = OrderedDict()
         #: Numbers to acknowledge with the next messages.
         self.handled: list[int] = []
-        #: Called in the I/O thread when outcomes have come that are not handled.
+        #: Called in the I/O thread when unhandled outcomes have come.
         self.on_left: Callable[[], object] | None = None
 
     def resolve(self, outcomes: Sequence[OutcomeMessage], take: bool) -> None:
-        """Resolve futures and call the handler, with outcomes without a future only if `take`."""
+        """Resolve futures; call the handler with other outcomes if `take`."""
         handled = [each for each in outcomes if self._resolve_one(each, take)]
         self._note_handled(handled)
         if self.on_left is not None and len(handled) < len(outcomes):
@@ -223,12 +222,12 @@ class ReceivedOutcomes:
             self._note_handled(self._handler.retry(now))
 
     def finish(self, handled: OutcomeHandled) -> None:
-        """Note the end of a handler's call that returned a future."""
+        """See `OutcomeHandler.finish`."""
         if self._handler is not None and self._handler.finish(handled):
             self._note_handled([handled.outcome])
 
     def _note_handled(self, outcomes: list[OutcomeMessage]) -> None:
-        """Have outcomes acknowledged now or, without a connection, when they come again."""
+        """Have outcomes acknowledged, now or when they come again."""
         for outcome in outcomes:
             self.handled.append(outcome.number)
             self._acknowledged[_identity(outcome)] = None

@@ -68,9 +68,9 @@ PIPELINE_DEPTH: Final = 2
 #: Most unanswered messages: fewer than MOST_UNREAD of the server's flood gates, which stop reading
 #: a connection with more.
 MAX_UNANSWERED: Final = 12
-#: Errors that end the connection; its calls are sent again on the next.
+#: Errors after which the calls are sent again on the next connection.
 _TRANSIENT_CODES: Final = (HelloRequired.code, ServerClosing.code, TooManyClients.code)
-# Refusals for which a single call of a batch may be the reason: the others are good.
+# Refusals for which a single call of a batch may be the reason.
 _OF_ONE_CALL: Final = (
     Malformed,
     RequestFailed,
@@ -99,8 +99,8 @@ _NO_REPLIES: Final = frozenset(
 class Session:
     """The state of the conversation with the server, over all connections.
 
-    `name`: the client's. `futures`: of unfinished operations, by id. `on_outcome`: called with each
-    outcome without a future. `tracer`: records the ends of traced operations.
+    `futures`: of unfinished operations, by id. `on_outcome`: called with outcomes without a future.
+    `tracer`: records the ends of traced operations.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Session:
 
     @property
     def expects_frames(self) -> bool:
-        """Whether the server is to send answers, outcomes, jobs or their ends."""
+        """Whether answers, outcomes, jobs or their ends may come."""
         return bool(
             self._unsent.batches
             or self._unanswered
@@ -177,7 +177,7 @@ class Session:
         return encode(protocol.Hello(self._hello_seq, version, self.name, self._token, takes))
 
     def probe(self) -> bytes:
-        """Return a message that asks for nothing but an answer."""
+        """Return a message that only asks for an answer."""
         return encode(Query(next(self._seqs), []))
 
     def trial_hello(self) -> bytes:
@@ -191,10 +191,9 @@ class Session:
             for batch in self._resending.take_abandoned():
                 self._fail_batch(batch, RequestAbandoned(f"{error}; it is not sent again"))
         self.welcome = None
-        # They are acknowledged when they come again; their numbers may be of a server that is
-        # restored meanwhile.
+        # Acknowledged when they come again: a server restored meanwhile may have other numbers.
         self.received.handled.clear()
-        # A caller may have been interrupted between a change and its count.
+        # A caller may have been interrupted.
         self._unsent.recount()
 
     def add(self, request: RequestType, calls: Sequence[Call]) -> None:
@@ -313,7 +312,7 @@ class Session:
         return [encode(Work(next(self._seqs), *self.worker.asks)), *self._resend_unanswered()]
 
     def _resend_unanswered(self) -> list[bytes]:
-        """Return unanswered messages, unchanged: the server does each once."""
+        """Return unanswered messages: the server does each once."""
         if self._version < VERSION:
             self._fail_unanswered_unknown()
         return self._resending.begin()
@@ -376,8 +375,7 @@ class Session:
         """Fail a call; send the halves of a batch again, if one of its calls may be the reason.
 
         The server refuses a message as a whole, and has done nothing of it. Or the answer was too
-        large for a message. Later messages are under way: the halves come after them, see
-        `Client.defer`.
+        large. The halves come after later messages, see `Client.defer`.
         """
         if len(batch.calls) > 1 and isinstance(error, _OF_ONE_CALL):
             self.finished_calls -= len(batch.calls)

@@ -23,14 +23,14 @@ class UnsentCalls:
 
     @property
     def may_gather(self) -> bool:
-        """Whether the next message may get further calls: only the last batch may."""
+        """Whether the next message may get further calls."""
         if len(self.batches) != 1:
             return False
         batch = self.batches[0]
         return VERBS[batch.request].is_batch and len(batch.calls) < CALLS_PER_MESSAGE
 
     def recount(self) -> None:
-        """Count anew, perhaps after an interrupt between a change and its count."""
+        """Count anew, perhaps after an interrupt."""
         self.count = sum([len(batch.calls) for batch in self.batches])
 
     def add(self, request: RequestType, calls: Sequence[Call]) -> None:
@@ -73,7 +73,7 @@ class UnsentCalls:
     def fitting(
         self, batch: CallBatch, seq: int, most_items: int, most_bytes: int
     ) -> tuple[CallBatch, bytes, Exception | None]:
-        """Return the first calls that fit into a message, and the message or an error."""
+        """Return the first calls that fit into a message, and the message or error."""
         batch = self.split(batch, most_items)
         frame, error = _encoded(batch, seq, most_bytes)
         while error is not None and len(batch.calls) > 1:
@@ -92,7 +92,7 @@ def _encoded(batch: CallBatch, seq: int, most_bytes: int) -> tuple[bytes, Except
     return frame, TooLarge(f"message of {len(frame)} bytes; expected at most {most_bytes}")
 
 
-#: Most sendings of a message whose connection is lost each time before the answer.
+#: Most sendings of a message whose connection is lost before the answer.
 MAX_SENDINGS: Final = 5
 # Losses after which each message is sent alone.
 _ALONE_AFTER: Final = 2
@@ -101,9 +101,8 @@ _ALONE_AFTER: Final = 2
 class Resending:
     """Says which unanswered messages are sent again on a new connection.
 
-    `unanswered`: messages with their calls, by sequence number, in order. If the connection is lost
-    again and again, the messages are sent one by one, to find a message that makes the server
-    crash.
+    `unanswered`: messages with their calls, by sequence number, in order. After repeated losses the
+    messages are sent one by one, to find one that crashes the server.
     """
 
     def __init__(self, unanswered: dict[int, tuple[bytes, CallBatch]]) -> None:

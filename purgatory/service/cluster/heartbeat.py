@@ -33,7 +33,7 @@ TAKEN: Final = "another server has taken over"
 class Heartbeat:
     """Keeps `lease`, whose row is `row`.
 
-    The thread calls `on_handover` at each look that shows a request to hand over.
+    Calls `on_handover` at each look that shows a request to hand over.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Heartbeat:
 
     def _look(self) -> None:
         lease, sent_ns = self._lease, self._lease.boot_ns()
-        # Beat after a failure: the database has to confirm the lease anew.
+        # After a failure the database has to confirm the lease anew.
         is_due = self.trouble or sent_ns - self.beat_ns >= self._beat_every_ns
         reading = lease.read_clock()
         seen = self._row.beat(reading) if is_due else self._row.look()

@@ -21,8 +21,8 @@ YIELD_S: Final = 5.0
 class LeaseWatch:
     """Watches the lease for a standby with the id `holder`.
 
-    `takeover_after`: seconds. `handed_over`: the epoch of the lease just handed over by this
-    server, which leaves a row of this epoch to others for YIELD_S.
+    `takeover_after`: seconds. `handed_over`: the epoch of the lease just handed over, which this
+    server leaves to others for YIELD_S.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class LeaseWatch:
             self._same_since_ns = now_ns
         self.last = seen
         if not seen.holder:
-            # A higher epoch: another server has come and gone between two looks.
+            # A higher epoch: another server has come and gone.
             return seen.epoch != self._handed_over or now_ns >= self._yields_until_ns
         if seen.holder == self._holder:  # the answer to this server's takeover was lost
             return True
@@ -67,5 +67,5 @@ class LeaseWatch:
         )
 
     def silent_s(self) -> float:
-        """Return for how many seconds no look has shown a write of the holder. Any thread."""
+        """Return the seconds since a look showed a write of the holder. Any thread."""
         return 0.0 if self.last is None else (self._boot_ns() - self._same_since_ns) / _NS_PER_S

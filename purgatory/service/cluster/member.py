@@ -49,7 +49,7 @@ class ActiveServer(Protocol):
         """Call `call`, in some thread, when the server ends by itself."""
 
     def abort(self, why: Exception) -> None:
-        """End soon, without a further answer; a hanging commit or load gives up. Any thread."""
+        """End soon, without further answers; a hanging commit or load gives up. Any thread."""
 
     def close(self) -> None:
         """Answer requests in flight, and end. Idempotent."""
@@ -69,9 +69,9 @@ class Member:
 
     `open_row(holder, address)` returns the row of the lease for a holder's id. `listen(active)`
     returns the bound listener of a standby; `active` returns the address of the active server.
-    `make_active(lease)` returns the server for a lease. `takeover_after`: seconds. `address`: as
-    clients reach this server; empty: the bound address. The member's thread calls `on_change` when
-    the role or the active server has changed, and `on_end` last.
+    `make_active(lease)` returns the server for a lease. `address`: as clients reach this server;
+    empty: the bound address. The member's thread calls `on_change` when the role or the active
+    server has changed, and `on_end` last.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Member:
         self._handed_over: int | None = None  # the epoch of the last lease, if it was handed over
         self._row: LeaseRow | None = None
         self._listener: StandbyListener | None = None
-        # The page asks for the status before the first row is open.
+        # For the page, before the first row is open.
         self._watch = LeaseWatch("", takeover_after, boot_ns=boot_ns)
         self._heartbeat: Heartbeat | None = None
         self._lease: StoreLease | None = None
@@ -192,7 +192,7 @@ class Member:
         return seen.address if seen is not None and seen.holder else ""
 
     def _stand_by(self, row: LeaseRow) -> SeenLease | None:
-        """Look at the lease until this server may take over; None: stop."""
+        """Look until this server may take over; None: stop."""
         next_register_ns = next_count_ns = 0
         told: str | None = None  # the active address last announced
         while not self._stopping.is_set():
@@ -288,7 +288,7 @@ class Member:
     def _release_lease(self, row: LeaseRow, lease: StoreLease) -> None:
         """Leave the row without a holder, if this server is still the holder.
 
-        Also with a lost lease: the database may have lost a commit of another server.
+        Also with a lost lease: the database may have lost another server's commit.
         """
         try:
             row.release(lease.read_clock())

@@ -41,7 +41,6 @@ class StoreLease:
         self.holder: str = taken.holder
         self._boot_ns = boot_ns
         self._lock = threading.Lock()
-        #: The epoch that each commit names.
         self.epoch: int = taken.epoch
         self.clock_offset_ns: int = taken.clock_ms * NS_PER_MS - boot_ns()
         # Most milliseconds by which the database's clock is ahead of the service time. Counted from
@@ -56,7 +55,7 @@ class StoreLease:
         self.lost: str = ""
 
     def boot_ns(self) -> int:
-        """Return nanoseconds since boot."""
+        """See `HeldLease`."""
         return self._boot_ns()
 
     def now_ms(self) -> int:
@@ -64,7 +63,7 @@ class StoreLease:
         return (self._boot_ns() + self.clock_offset_ns) // NS_PER_MS
 
     def read_clock(self) -> ClockReading:
-        """Read the service time, before the statement with the reading is sent."""
+        """See `HeldLease`."""
         now_ms = self.now_ms()
         return ClockReading(now_ms, now_ms + self._database_ahead_ms)
 
@@ -80,7 +79,7 @@ class StoreLease:
         self._database_ahead_ms = min(most_ms, known_ms) if known_ms >= least_ms else most_ms
 
     def is_valid(self) -> bool:
-        """Tell whether frames may leave: the guard of the active server's socket."""
+        """Tell whether frames may leave the active server's socket."""
         return self._boot_ns() < self._valid_until_ns
 
     def overdue_s(self) -> float:
@@ -88,14 +87,14 @@ class StoreLease:
         return max(0.0, (self._boot_ns() - self._valid_until_ns) / _NS_PER_S)
 
     def renewed(self, sent_ns: int) -> None:
-        """Note that the database has written a renewal sent at `sent_ns`."""
+        """See `HeldLease`."""
         with self._lock:
             if not self.lost:
                 until_ns = sent_ns + self._duration_ns
                 self._valid_until_ns = max(self._valid_until_ns, until_ns)
 
     def raised(self, epoch: int) -> None:
-        """Note that the holder raised its epoch after a commit in doubt."""
+        """See `HeldLease`."""
         with self._lock:
             self.epoch = max(self.epoch, epoch)
 

@@ -28,7 +28,7 @@ def take_over(
     """Take over from the holder that was `seen`; return the lease. Raises StoreError.
 
     None: the holder has written meanwhile, another server was faster, the answer came after the end
-    of the lease, so that the service time would be late, or `stopped` returns True.
+    of the lease (the service time would be late), or `stopped` returns True.
     """
     while not stopped():
         sent_ns = boot_ns()

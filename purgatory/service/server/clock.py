@@ -2,9 +2,9 @@
 
 `ServiceClock` derives Unix milliseconds from the time since boot, so setting the wall clock moves
 no deadline. The next run continues the same count, unless the machine was booted meanwhile. If the
-wall clock was set, the next start moves the times of what waits by as much (`shift_ms`): they are
-Unix times again, and as far away as before. A store of several machines has the clock itself, and
-each run continues from there. Any thread may read it.
+wall clock was set, the next start moves the times of what waits by as much (`shift_ms`): again Unix
+times, as far away as before. A store of several machines has the clock itself, and each run
+continues from there. Any thread may read it.
 
 `TransactionClock`, the timer's, stands still within a transaction. For the store thread.
 
@@ -28,13 +28,13 @@ from purgatory.service.platform import boot_ns
 JUMP_MS: Final = 1000
 
 NS_PER_MS: Final = 1_000_000
-#: The timer's tick: an operation expires at most so long after its deadline.
+#: The timer's tick: an expiry is at most so late.
 TICK_NS: Final = 250_000
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str:
-    """Return the identity of the last boot; empty where the system has none."""
+    """Return the identity of the last boot, if the system has it."""
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:
@@ -66,7 +66,7 @@ class ServiceClock:
         self._sources = ClockSources() if sources is None else sources
         self._boot_id = self._sources.boot_id()
         wall_offset_ns = self._sources.wall_ns() - self._sources.boot_ns()
-        #: By how many milliseconds this start has to move the times of what waits.
+        #: By how many milliseconds to move the times of what waits.
         self.shift_ms: int = 0
         self._offset_ns = wall_offset_ns
         if offset_ns is not None:

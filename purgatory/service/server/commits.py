@@ -16,7 +16,7 @@ from purgatory.service.store.contract import Store
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# For so long after a failed commit nothing is expired or deleted; requests are tried at once.
+# So long after a failed commit nothing is expired or deleted; requests are tried.
 RETRY_MS: Final = 1000
 # Every so many failures in a row are logged: one a minute without requests.
 LOGGED_FAILURES: Final = 60

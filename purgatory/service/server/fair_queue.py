@@ -29,10 +29,7 @@ HANDLE_S: Final = 0.008
 
 
 class FairQueue(Generic[T]):
-    """Items, each with its client, `route` and public `key`.
-
-    Route and key may be empty.
-    """
+    """Items, each with its client, `route` and public `key`."""
 
     def __init__(self) -> None:
         self._by_client: dict[str, _SenderQueue[T]] = {}
@@ -42,7 +39,7 @@ class FairQueue(Generic[T]):
         self.length: int = 0
 
     def count(self, client: str, route: bytes = b"") -> int:
-        """Return how many items the sender of a client or a connection has."""
+        """Return how many items a sender has."""
         queue = self._by_client.get(client) or self._by_route.get(route)
         return 0 if queue is None else len(queue.items)
 
@@ -101,7 +98,7 @@ class FairQueue(Generic[T]):
             del self._by_route[route]
 
     def _next(self) -> "_SenderQueue[T]":
-        """Return the first sender with credit for its next item; skipped ones get credit."""
+        """Return the first sender with credit for its next item; skipped senders get more."""
         turns = self._turns
         while True:
             queue = turns[0].next()
@@ -122,8 +119,8 @@ class FairQueue(Generic[T]):
 class RequestQueue(FairQueue[T]):
     """Waiting requests, and how many fit into a transaction.
 
-    A request is answered when all of its transaction is on disk. A client that is alone waits for
-    its own requests only, and large transactions are cheaper. While several clients send requests,
+    A request is answered when all of its transaction is on disk. A lone client waits for its own
+    requests only, and large transactions are cheaper. While several clients send requests,
     transactions are small, and a large request has its own. Thread with the store.
     """
 
@@ -145,7 +142,7 @@ class RequestQueue(FairQueue[T]):
         self._end = time.perf_counter() + self.seconds
 
     def take(self, now_ms: int) -> T | None:
-        """Remove the next request, if the transaction has room; the first always fits."""
+        """Remove the next request, if it fits; the first always does."""
         if not self.length:
             return None
         queue = self._next()

@@ -11,9 +11,9 @@ from typing import Final
 from purgatory.service.errors import ServerError
 from purgatory.service.store.contract import Store
 
-# The process before its first operation: interpreter, libraries, the database's cache, messages.
+# Before the first operation: interpreter, libraries, the database's cache, messages.
 PROCESS_BYTES: Final = 224 << 20
-#: Remembered replies take at most this share of the memory: more are refused.
+#: The share of the memory for remembered replies: more are refused.
 REPLIES_SHARE: Final = 8
 #: A due job, besides its outcome.
 JOB_BYTES: Final = 600
@@ -103,7 +103,7 @@ def repeat_bytes(client: str, name: str, cron: str, length: int) -> int:
     return _REPEAT_BYTES + text_bytes(client) + text_bytes(name) + len(cron) + length
 
 
-# A server that ran with a little more starts again. In percent of the room for operations.
+# A server that ran with a little more starts again; percent of the room for operations.
 _TOLERANCE: Final = 10
 # Room for new operations in the limit that the error asks for, in percent.
 _ROOM: Final = 25

@@ -71,7 +71,7 @@ class OperationLoading:
             self._add_ended(row, client, outcome)
 
     def _replace(self, row: StoredOperation) -> None:
-        """Forget the ended holder of an id; an id with another holder is damage."""
+        """Forget the ended holder of an id; another holder is damage."""
         before = self._state.known.get(row.op_id)
         if before is None:
             return

@@ -49,7 +49,7 @@ _MOST_SHIFTS: Final = 1000
 # The last run's stamps may have been ahead of the clock, but not so far. Else the clock is slow, as
 # after a boot without a battery: deadlines do not wait for it.
 _MAX_AHEAD_MS: Final = 60_000
-# The store may have so many useless entries of remembered ids, and as many as useful ones.
+# So many entries of remembered ids may be useless, and as many as useful.
 _STALE_ENTRIES: Final = 100_000
 
 
@@ -108,8 +108,8 @@ def load_state(
 ) -> ServerState:
     """Read all operations and outcomes into a new state. Raises StoreError.
 
-    Raises ServerError before they take more than `max_memory`. `note_state` gets the empty state,
-    to show progress.
+    Raises ServerError before they exceed `max_memory`. `note_state` gets the empty state, to show
+    progress.
 
     The timer begins at the oldest submission, so that operations due while no server ran expire in
     order of deadline.
@@ -186,7 +186,7 @@ def _load_remembered(ids: RememberedIds, store: Store) -> None:
 
 
 def pack_acknowledgements(retention: OutcomeRetention) -> bytes:
-    """Encode the acknowledged outcomes that are kept, with times, for the next run."""
+    """Encode the kept acknowledged outcomes, with times, for the next run."""
     return msgspec.msgpack.encode(retention.acknowledgements())
 
 
@@ -201,7 +201,7 @@ def _moved_acknowledgements(metadata: dict[str, Any], by_ms: int) -> dict[str, A
 
 
 def _load_acknowledgements(state: ServerState, metadata: dict[str, Any]) -> None:
-    """Acknowledge again what was acknowledged in earlier runs, at the same times.
+    """Acknowledge again what earlier runs acknowledged, at the same times.
 
     Outcomes acknowledged in a crashed run are sent again.
     """

@@ -1,7 +1,7 @@
 """RequestHandler: carries out the requests of clients, and makes the frames of replies.
 
-Changes happen at once, in the open transaction, and are answered after its commit, so no client
-hears of a change that is rolled back. Reads are answered later, see `reads`.
+Changes happen at once, in the open transaction, and are answered after its commit: no client hears
+of a change that is rolled back. For reads see `reads`.
 
 Store thread alone; `refused` may be read by any.
 """
@@ -206,7 +206,7 @@ class RequestHandler:
     def _first_answer(self, command: ClientRequest, request: Submit) -> Submitted | None:
         """Return the remembered answer to a submit; None if there is none.
 
-        A client that lost the answer sends the submit again.
+        A client that lost the answer submits again.
         """
         if not command.session or not self._state.replies.bytes:
             return None
@@ -225,7 +225,7 @@ class RequestHandler:
     ) -> None:
         """Remember the answer to a submit, if there is room.
 
-        The client may send the submit again when a job has ended, and its id is forgotten.
+        The client may submit again when a job has ended, and its id is forgotten.
         """
         with suppress(TooManySessions):
             key = self._submits_key(command)
@@ -384,7 +384,7 @@ class RequestHandler:
         return left
 
     def _check_memory(self, request: Complete) -> None:
-        """Raise TooMuchMemory if there is no room for what completions leave behind.
+        """Raise TooMuchMemory without room for what completions leave behind.
 
         A completion that leaves nothing is never refused: it frees memory.
         """
@@ -400,7 +400,7 @@ class RequestHandler:
         """Return the bytes, at most, of a completion until its operations have ended."""
         size = held_bytes(completion.key, len(completion.value)) if completion.hold_ms else 0
         value = value_bytes(len(completion.value))
-        # Count the operations that get the value only if there may be too little room.
+        # Count the operations that get the value only if room may be short.
         if value * len(self._state.known) > left:
             watchers = self._state.watchers_of(completion.key)
             size += value * sum(operation.need > 1 for operation in watchers)
@@ -413,7 +413,7 @@ class RequestHandler:
         request: Submit,
         first: Submitted | None,
     ) -> Submitted:
-        """Submit new operations; `first`: the answer that the request had before."""
+        """Submit new operations; `first`: the request's earlier answer."""
         if self.reads.repeated.by_route:
             self.reads.repeated.check_room(command.route)
         client = self._state.clients.record(command.client)

@@ -68,9 +68,8 @@ class Server:
     `secure`: guards the socket, see `SocketSecurity`.
     `owns_process`: no other code of the process opens descriptors, so the server may count them to
     limit its connections.
-    `open_store`: opens the database.
-    `guard`: whether frames may leave, see `Connections`.
-    `more_figures`: what clients get with the statistics.
+    `guard`: see `Connections`.
+    `more_figures`: added to clients' statistics.
 
     After `start` it serves until `close`, a failure of its store, or `fail`: then `failure` says
     why.
@@ -372,8 +371,7 @@ def build_parts(
 ) -> ServerParts:
     """Load a store, and put a server of it together. Raises StoreError, ServerError.
 
-    `stats`: answers requests for statistics. `ended`: see `Network`. The rest: configuration, or
-    tests.
+    `stats`: answers requests for statistics. `ended`: see `Network`.
     """
     validator = RequestValidator(limits)
     clock = start_clock(store, clocks)

@@ -1,9 +1,9 @@
 """ServerState: a server's pending operations, its clients and their outcomes.
 
-Changed by the open `Transaction` alone, and by `recovery` at the start. Used by the store thread
-alone; `purgatory` and `unacknowledged` may be read by any.
+Changed by the open `Transaction`, and by `recovery` at the start. Store thread alone; `purgatory`
+and `unacknowledged` may be read by any.
 
-The timer's clock moves once a transaction: all of a transaction happens at one moment.
+All of a transaction happens at one moment of the timer's clock.
 """
 
 import sys
@@ -45,7 +45,7 @@ from timingwheel import Timer
 
 _RunBucket = Callable[[Any], None]
 _NEVER_NS: Final = sys.maxsize
-# So many operations end in about 0.6 ms.
+# So many end in about 0.6 ms.
 PORTION: Final = 100
 #: Ended operations stay readable for so long after their period: a program may wait for the result.
 READABLE_MS: Final = 20_000
@@ -72,7 +72,7 @@ class DeferredExecutor:
         self._buckets: deque[tuple[_RunBucket, Any]] = deque()
 
     def run(self, enough: Callable[[], bool]) -> None:
-        """Run the buckets in order, until none is left or `enough` returns True."""
+        """Run the buckets in order, until `enough` returns True."""
         while self._buckets and not enough():
             run, bucket = self._buckets[0]
             run(bucket)
@@ -163,8 +163,8 @@ class ServerState:
         self.failures: RecentFailures = RecentFailures()
         self.replies: RememberedReplies = RememberedReplies(max_memory // REPLIES_SHARE)
         self.journal_numbers: JournalNumbers = JournalNumbers(JournalPosition(0, 0), (0, 0, 0))
-        #: Metadata of this start for which the disk had no room. They are written before any commit
-        #: or lease: the next run needs the clock and the epoch of leases.
+        #: Metadata of this start for which the disk had no room; written before any commit or
+        #: lease: the next run needs them.
         self.unnoted: dict[str, Any] = {}
         #: The open transaction; None, as during a roll-back: outcomes are not recorded.
         self.receiver: OutcomeReceiver | None = None
@@ -182,7 +182,7 @@ class ServerState:
 
     @property
     def memory_bytes(self) -> int:
-        """The memory of the process, by estimate. O(1); any thread."""
+        """The estimated memory of the process. O(1); any thread."""
         return (
             PROCESS_BYTES
             + self.pending_bytes
@@ -201,7 +201,7 @@ class ServerState:
 
     @property
     def memory_left(self) -> int:
-        """How many bytes may be added; negative if too many are used."""
+        """How many bytes are free; negative if too many are used."""
         return self.max_memory - self.memory_bytes if self.max_memory else sys.maxsize
 
     def no_room(self, what: str) -> TooMuchMemory:
@@ -213,7 +213,7 @@ class ServerState:
 
     @property
     def unacknowledged(self) -> int:
-        """How many outcomes are not acknowledged."""
+        """How many outcomes are unacknowledged."""
         return self.retention.unacknowledged
 
     def watch(self, operation: PendingOperation, keys: Sequence[str]) -> None:
@@ -227,7 +227,7 @@ class ServerState:
     def find(self, op_id: str, owner: str | None) -> PendingOperation | OutcomeRecord | None:
         """Return an operation's entry; None if unknown, or after its period.
 
-        `owner`: find operations of this client alone; None: of all.
+        `owner`: of this client alone.
         """
         entry = self.known.get(op_id)
         if isinstance(entry, OutcomeRecord) and entry.is_over(self.stamp.now_ms - READABLE_MS):
@@ -266,9 +266,9 @@ class ServerState:
         self.timer.reschedule(operation, expiry_delay(deadline_ns, self.clock.now_ns()))
 
     def expire_due(self, now_ns: int, enough: Callable[[], bool]) -> None:
-        """Move the timer to `now_ns` and expire what is due, until `enough` says so.
+        """Move the timer to `now_ns`, and expire what is due until `enough`.
 
-        The next call expires the rest.
+        The next call continues.
         """
         self.clock.follow(now_ns)
         if now_ns >= self._next_deadline_ns:
@@ -292,7 +292,7 @@ class ServerState:
     def next_wake_ns(self) -> int | None:
         """Return when something is due, or held long enough; None: never.
 
-        Once too early if the next operation has ended otherwise.
+        Too early if the next operation has ended otherwise.
         """
         wake_ns = self._next_deadline_ns or self.clock.now_ns()
         if self.held.by_key and (release_ms := self.held.next_end_ms()) is not None:

@@ -1,7 +1,7 @@
-"""StoreLoop: the transactions of a server, one after another.
+"""StoreLoop: the transactions of a server, in turn.
 
-A transaction takes the requests that have arrived, and expires what is due. While it commits, the
-requests for the next gather, so transactions grow with the load (group commit).
+A transaction takes the requests that have arrived, and expires what is due. Requests that come
+during the commit gather for the next, so transactions grow with the load (group commit).
 
 No client keeps the others waiting: a transaction handles requests for a bounded time, the clients
 in turn. Reads are answered after it, in portions (see `PendingReads`).
@@ -10,9 +10,9 @@ If the commit fails, the transaction is rolled back, and its changes are refused
 error the changes may be on disk: they are not answered, and the loop ends with `failure`.
 
 Two threads take turns (see `Network`). The network thread calls `transact` and `max_sleep`, while
-all its commands are released. The store thread is timingwheel's `Reaper`: it waits here for
-commands, runs transactions while commands come or operations are due, releases the commands, and
-sleeps. The starting thread calls `start`; any thread may read the counters.
+its commands are released. The store thread is timingwheel's `Reaper`: it runs transactions while
+commands come or operations are due, releases the commands, and sleeps. The starting thread calls
+`start`; any thread may read the counters.
 """
 
 import gc
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Seconds for reads after a transaction, about: requests wait meanwhile.
+# Seconds for reads after a transaction, about.
 READ_S = 0.002
 # After a commit of so many seconds, a transaction has so many portions of an unfinished event:
 # requests wait for the disk anyway.
@@ -78,7 +78,7 @@ PORTIONS = 5
 # After so many ends the cycle collector looks at the young objects. CPython subtracts freed objects
 # from new ones: by itself it would look late, and stop all threads for 20 ms.
 MANY_ENDS = 50
-# While requests wait, leases last so much longer: a waiting request may keep or end a lease.
+# Leases last so much longer while requests wait: one may keep or end a lease.
 GRACE_MS = 1000
 
 _ClientCommand = ClientRequest | ClientConnected | ClientDisconnected
@@ -90,10 +90,10 @@ class StoreLoop:
     """Runs the transactions of a server.
 
     `send` posts to the network thread, from any. `retention_ms`: how long an unacknowledged outcome
-    is kept. `sink` is the journal, None for none. `observer` sees each transaction.
+    is kept. `sink` is the journal. `observer` sees each transaction.
     """
 
-    #: The store thread begins with the store, as if it had been sent so many commands.
+    #: The store thread begins with the store, as after so many commands.
     START_COMMANDS: Final = 1
 
     def __init__(
@@ -143,7 +143,7 @@ class StoreLoop:
         Raises StoreError, and the errors of the journal.
         """
         if self._sink is not None:
-            # The next start repeats a confirmation that comes too late.
+            # The next start repeats a late confirmation.
             position = start_journal(
                 self._sink,
                 self._store,
@@ -172,10 +172,10 @@ class StoreLoop:
         return self.mailbox.depth + self.requests.length
 
     def wait(self, timeout: float | None) -> None:
-        """Send the replies, then take the commands; sleep until there are some.
+        """Send the replies, then take commands; sleep until some come.
 
-        `timeout` 0: something is due, do not sleep. Other timeouts are ignored: the network thread
-        has the store during the sleep, and wakes this thread.
+        `timeout` 0: do not sleep. Other timeouts are ignored: the network thread has the store
+        during the sleep, and wakes this thread.
         """
         mailbox = self.mailbox
         idle = timeout != 0 and not self.requests.length and not mailbox.peek()
@@ -208,7 +208,7 @@ class StoreLoop:
     def send_replies(self) -> None:
         """Send the network thread the answers.
 
-        Before reads, which take longer; else last before a sleep: the network thread then finds the
+        Before reads, which take longer, or last before a sleep: the network thread then finds the
         GIL free.
         """
         outgoing, self._outgoing = self._outgoing, []
@@ -223,7 +223,7 @@ class StoreLoop:
     ) -> None:
         """Run a transaction in the network thread.
 
-        `answer` gets the messages as soon as the commit has succeeded, before journal and reads.
+        `answer` gets the messages after the commit, before journal and reads.
         """
         for command in commands:
             self._take(command)
@@ -361,7 +361,7 @@ class StoreLoop:
             self.handler.finish_spreads(transaction)
 
     def _note_lateness(self, due: tuple[int, int]) -> None:
-        """Note since when an outcome that is not on disk is due.
+        """Note since when an outcome is due that is not on disk.
 
         `due`: when the first and the last expired operation were due; (0, 0) without any.
         """
@@ -372,7 +372,7 @@ class StoreLoop:
             self._late_ms = last_ms if last_ms and self.state.has_unfinished_expiry else 0
 
     def _handle_requests(self, transaction: Transaction) -> Transaction:
-        """Handle the requests that fit; return their transaction."""
+        """Handle the requests that fit."""
         requests = self.requests
         requests.begin()
         while (command := requests.take(transaction.clock_ms)) is not None:
@@ -390,8 +390,7 @@ class StoreLoop:
     ) -> Transaction:
         """Handle a request; return its transaction, a new one after an unexpected error.
 
-        Then the changes so far are rolled back, and the other requests, perhaps of other clients,
-        are handled again.
+        Then the changes so far are rolled back, and the other requests are handled again.
         """
         try:
             self.handler.handle(transaction, command)

@@ -51,7 +51,7 @@ class RequestValidator:
         self._pending: i64 = limits.pending
         self._timeout_ms: i64 = limits.timeout_ms
         self._payload_bytes: i64 = min(limits.payload_bytes, MAX_LEVELS)  # none can be too deep
-        # So many characters always fit: none has more than four bytes in UTF-8.
+        # So many characters always fit: none has over four bytes in UTF-8.
         self._safe_length: i64 = limits.text_bytes // 4
 
     def check_submission(
@@ -61,7 +61,7 @@ class RequestValidator:
         client: ClientRecord,
         total: i64,
     ) -> Refused | None:
-        """Return why an operation is refused; None if it is not.
+        """Return why an operation is refused, if so.
 
         `values`: the fields of `submission`.
         `total`: operations and outcomes that count towards the server's limit.
@@ -110,7 +110,7 @@ class RequestValidator:
         return None
 
     def check_options(self, values: SubmissionValues, options: Options) -> Refused | None:
-        """Return why a submission's options are refused; None if they are not."""
+        """Return why a submission's options are refused, if so."""
         _, _, timeout_ms, need, _, _ = values
         within_ms = options.start_within_ms
         try:
@@ -144,10 +144,9 @@ class RequestValidator:
             raise TimeoutTooLong(f"{what} is {timeout_ms}; expected at most {most}")
 
     def check_period(self, period_ms: int, what: str, least_ms: int = 0) -> None:
-        """Check a period that is no timeout of an operation: of an id, a lease, a wait, a retry.
+        """Check a period of an id, a lease, a wait, or a retry.
 
-        `max_timeout` does not bound it: the defaults of a server and of a worker are beyond a short
-        one.
+        `max_timeout` does not bound it: defaults may exceed a short one.
         """
         if period_ms < least_ms:
             raise Malformed(f"{what} is {period_ms}; expected {least_ms} or more")

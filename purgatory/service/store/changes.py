@@ -10,7 +10,7 @@ _OUTCOME_VALUES: Final = len(StoredOutcome._fields)
 class RememberedChanges:
     """What a commit writes of remembered ids.
 
-    `deleted`: hash and place. `count` and `last_place` are those after the commit.
+    `deleted`: hash and place. `count` and `last_place`: after the commit.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class RememberedChanges:
 
 
 class Changes:
-    """What one commit writes; rows are flat lists of values, one row after the other.
+    """What one commit writes; rows are flat lists of values.
 
     Blobs should be bytearrays, and NULL an empty text: for bytes and None, Python's sqlite3 looks
     for an adapter each time, which takes longer than the rest of the row.
@@ -62,7 +62,7 @@ class Changes:
 
     @property
     def has_others(self) -> bool:
-        """Whether there are rows besides operations, counted keys, and outcomes."""
+        """Whether any rows are not of operations, counted keys, or outcomes."""
         return bool(
             self.delete_queued is not None
             or self.remembered is not None
@@ -91,7 +91,7 @@ class Changes:
 
     @property
     def is_one_row(self) -> bool:
-        """Whether all of it is one row: of a batch of operations, or of an outcome."""
+        """Whether all is one row: a batch of operations, or an outcome."""
         if self.progress or self.has_others:
             return False
         if self.outcomes:

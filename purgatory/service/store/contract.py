@@ -1,9 +1,9 @@
 """Store: what the server needs of a store, and what each method promises.
 
-The server knows this contract alone. `SqliteStore` keeps it in a file of the machine,
-`PostgresStore` in a database that several servers share. One thread at a time uses a store: the
-starting thread of a server, then the store thread, or the network thread while it has the store.
-Only `lost`, `is_closing`, `stop`, `trouble` and `stored_bytes` are for any thread.
+The server knows this contract alone. `SqliteStore` keeps a file of the machine, `PostgresStore` a
+database that several servers share. One thread at a time uses a store: the starting thread of a
+server, then the store thread, or the network thread while it has the store. Only `lost`,
+`is_closing`, `stop`, `trouble` and `stored_bytes` are for any thread.
 
 **Errors.** Each writing method keeps everything or nothing, and says which:
 
@@ -61,7 +61,7 @@ UNFINISHED_COPY: Final = "unfinished_copy"
 COUNT: Final = "remembered_count"
 LAST_PLACE: Final = "remembered_place"
 SHIFT: Final = "remembered_shift"
-#: The error for values that no server has written.
+#: The error for values that no server writes.
 DAMAGE: Final = "the database is damaged, restore a backup"
 
 
@@ -78,7 +78,7 @@ class RememberedRows(ABC):
 
     @abstractmethod
     def counts(self) -> tuple[int, int]:
-        """Return how many rows there are, and the last place ever given."""
+        """Return the number of rows, and the last place ever given."""
 
     @abstractmethod
     def shards(self) -> Iterator[tuple[int, int, bytes]]:
@@ -90,7 +90,7 @@ class RememberedRows(ABC):
 
 
 class Store(ABC):
-    """An open store. See the module for threads and errors; reads raise StoreError as well."""
+    """An open store. See the module for threads and errors; reads raise StoreError, too."""
 
     #: Once set, by any thread, each commit raises it: writes would be lost.
     lost: StoreError | None
@@ -119,7 +119,7 @@ class Store(ABC):
 
     @abstractmethod
     def shift_times(self, by_ms: int, metadata: dict[str, Any]) -> None:
-        """Move the times that still matter, and write metadata, in one commit.
+        """Move times that still matter, and write metadata, in one commit.
 
         Ended operations and queued journal rows keep their times.
         """
@@ -132,11 +132,11 @@ class Store(ABC):
 
     @abstractmethod
     def last_numbers(self) -> JournalPosition:
-        """Return the last numbers ever given, also of deleted rows."""
+        """Return the last numbers given, also of deleted rows."""
 
     @abstractmethod
     def oldest_submission_ms(self) -> int | None:
-        """Return a time before all stored submissions; None if none exists."""
+        """Return a time before all stored submissions; None: no submission."""
 
     @abstractmethod
     def submissions(self, after: int = 0) -> Iterator[StoredOperation]:
@@ -168,7 +168,7 @@ class Store(ABC):
 
     @abstractmethod
     def spreads(self) -> list[StoredSpread]:
-        """Return the events that have ended many operations, or are about to, in order."""
+        """Return the events for many operations, in order."""
 
     @abstractmethod
     def jobs(self) -> list[StoredJob]:
@@ -194,7 +194,7 @@ class Store(ABC):
 
     @abstractmethod
     def outcomes_by_seqs(self, seqs: Sequence[int]) -> list[tuple[StoredOutcome, StoredOperation]]:
-        """Return outcomes with operations, in order of `seq`; at most 500 at a time."""
+        """Return outcomes with operations, in order of `seq`; at most 500."""
 
     @abstractmethod
     def some_operations(self, after: int, batches: int) -> list[StoredOperation]:
@@ -213,7 +213,7 @@ class Store(ABC):
 
     @abstractmethod
     def dead_jobs(self, seqs: Sequence[int]) -> dict[int, tuple[int, str]]:
-        """Return when jobs were given up, and why, by `seq`; at most 500 at a time."""
+        """Return when jobs were given up, and why, by `seq`; at most 500."""
 
     @abstractmethod
     def results(self, seqs: Sequence[int]) -> dict[int, bytes]:
@@ -225,7 +225,7 @@ class Store(ABC):
 
     @abstractmethod
     def attempts(self, seqs: Sequence[int]) -> dict[int, list[StoredAttempt]]:
-        """Return the kept attempts of jobs, by `seq`, the last one last."""
+        """Return the kept attempts of jobs, by `seq`, in order."""
 
     # The journal's queue.
 
@@ -235,7 +235,7 @@ class Store(ABC):
 
     @abstractmethod
     def last_event_ms(self, after: int) -> int | None:
-        """Return the time of the last event above `after`; None if none exists."""
+        """Return the time of the last event above `after`; None: no event."""
 
     @abstractmethod
     def queued_extensions(self, after: int) -> list[tuple[int, str, int, int]]:
@@ -253,9 +253,9 @@ class Store(ABC):
 
     @abstractmethod
     def trouble(self) -> str:
-        """Say why later writes would be lost; empty: they would not. Any one thread.
+        """Say why later writes would be lost; empty: they are safe. Any one thread.
 
-        The watchdog asks; the first call notes the present state.
+        The first call notes the present state.
         """
 
     def waits_for(self) -> str:
@@ -264,11 +264,11 @@ class Store(ABC):
 
     @abstractmethod
     def stored_bytes(self) -> int:
-        """Return the bytes of the database, as far as known. Any thread; never waits."""
+        """Return the bytes of the database, as far as known. Never waits."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Stop waiting for an unreachable database: a commit then raises. Any thread."""
+        """Stop waiting for an unreachable database: a commit then raises."""
 
     @abstractmethod
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """The lease of a store that several servers share: its row, and its holder's view.
 
 The row says which server is active. A server makes a `holder` id for one takeover: while the row
-has that id, no other server has taken over since. The epoch grows with each takeover, and each
-commit checks the epoch. A `LeaseRow` is used by one thread at a time; the records are immutable.
+has the id, no other server has taken over. The epoch grows with each takeover, and each commit
+checks the epoch. A `LeaseRow` is used by one thread at a time; the records are immutable.
 """
 
 from typing import NamedTuple, Protocol
@@ -64,8 +64,8 @@ class SeenStandby(NamedTuple):
 class LeaseRow(Protocol):
     """The row of a lease, by a separate connection, for a server that may become the holder.
 
-    The first call connects, and so does a call after a failure. Each call returns, or raises a
-    StoreError that is not fatal, within a bounded time, also if the database hangs.
+    The first call connects, and so does a call after a failure. Each call ends within a bounded
+    time, also if the database hangs, and may raise a StoreError that is not fatal.
     """
 
     def set_up(self) -> None:
@@ -75,9 +75,9 @@ class LeaseRow(Protocol):
         """Read the row; `register`: also note this server among the standbys."""
 
     def raise_epoch(self, seen: SeenLease) -> SeenLease | None:
-        """Take over: raise the epoch and become the holder, if the row is still as seen.
+        """Take over: raise the epoch and become the holder; None: the row is not as seen.
 
-        None: the row has changed. Raises LeaseLocked if another session has locked the row.
+        Raises LeaseLocked.
         """
 
     def end_sessions_of(self, seen: SeenLease) -> int:

@@ -65,7 +65,7 @@ class PackedBatch(NamedTuple):
     def all(self, after: int = 0, deleted: Collection[int] = ()) -> list[StoredOperation]:
         """Return the operations with numbers above `after`, but for `deleted`.
 
-        The whole row is decoded at once, which takes half as long as one by one.
+        Decoding the whole row at once takes half as long as one by one.
         """
         numbers, client, submitted_ms = self.all_numbers(), self.client, self.submitted_ms
         found = [
@@ -98,7 +98,7 @@ class PackedBatch(NamedTuple):
         )
 
     def moved(self, by_ms: int, unmoved: Collection[int]) -> bytes:
-        """Return the operations, if all submissions but those of `unmoved` move by `by_ms`.
+        """Return the operations, with all submissions but those of `unmoved` moved by `by_ms`.
 
         The batch's own `submitted_ms` has moved already.
         """

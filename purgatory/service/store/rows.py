@@ -1,4 +1,4 @@
-"""The rows of the store, each defined once: fields name the columns, in order.
+"""The rows of the store: fields name the columns, in order.
 
 Immutable values; any thread.
 """
@@ -12,7 +12,7 @@ from msgspec import Raw, Struct, msgpack
 
 #: Units of an event for any number of operations.
 UNLIMITED: Final = -1
-#: Values of a queued event and of a queued extension: a number, then the columns of a trace.
+#: Values of a queued event and extension: a number, then the columns of a trace.
 QUEUED_EVENT: Final = 5
 QUEUED_EXTENSION: Final = 4
 
@@ -30,7 +30,7 @@ class Options(Struct, array_like=True, gc=False, frozen=True):
     start_within_ms: int | None = None
 
 
-#: Operations in a batch at most: reading an operation decodes its whole batch.
+#: Most operations in a batch: reading one decodes all.
 MAX_BATCH: Final = 128
 
 
@@ -65,7 +65,7 @@ class StoredOperation(NamedTuple):
 def with_deadlines(
     operations: list[StoredOperation], extended: dict[int, int]
 ) -> list[StoredOperation]:
-    """Return operations with their deadlines in force; `extended`: the moved ones."""
+    """Return operations with `extended` deadlines."""
     if not extended:
         return operations
     return [
@@ -101,11 +101,11 @@ class StoredEvent(NamedTuple):
 
 
 class StoredSpread(NamedTuple):
-    """An event that ends many operations, and their result; `at_ms` is Unix milliseconds.
+    """An event for many operations, and their result; `at_ms` is Unix milliseconds.
 
-    It is for the operations numbered up to `last`; their outcomes from `first_seq` to `last_seq`
-    refer to it; 0: some have not ended. `ended`: how many have. The rest is of the request: `place`
-    of the event in it, and the `counts` of its answer, MessagePack.
+    For operations numbered up to `last`; outcomes from `first_seq` to `last_seq` (0: some have not
+    ended) refer to the event. `ended`: how many have. The rest is of the request: `place` of the
+    event in it, and the `counts` of its answer, MessagePack.
     """
 
     number: int
@@ -193,7 +193,7 @@ class StoredAttempt(NamedTuple):
 
 
 def delete_early_attempts(table: str) -> str:
-    """Return the SQL that deletes all but a job's last KEPT_ATTEMPTS; a store adds the jobs."""
+    """Return SQL that deletes all but a job's last KEPT_ATTEMPTS; a store adds the jobs."""
     later = f"SELECT count(*) FROM {table} b WHERE b.seq = {table}.seq AND b.place > {table}.place"
     return f"DELETE FROM {table} WHERE ({later}) >= {KEPT_ATTEMPTS}"
 
@@ -265,7 +265,7 @@ _REFERENCE: Final = b"\xc1"
 
 
 def reference_to(spread: int) -> bytearray:
-    """Return the result of an outcome whose value is that of a spread."""
+    """Return the result of an outcome of a spread."""
     return bytearray(_REFERENCE + spread.to_bytes(8))
 
 
@@ -274,7 +274,7 @@ _Row = TypeVar("_Row", bound=Sequence[Any])
 
 
 def checked(rows: list[_Row]) -> list[_Row]:
-    """Return rows whose last column is a value. Raises msgspec.MsgspecError for a damaged value.
+    """Return rows. Raises msgspec.MsgspecError if the value in the last column is damaged.
 
     A wrong bit would spoil the whole frame of the value.
     """

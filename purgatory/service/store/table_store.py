@@ -1,4 +1,4 @@
-"""TableStore: what both stores do alike, with a row for each thing.
+"""TableStore: what both stores do alike.
 
 Used by the thread with the store.
 """
@@ -46,7 +46,7 @@ class TableShape(NamedTuple):
     moved: str = ""
 
 
-#: Tables by name; `Changes` has an attribute of each name, with the rows to write.
+#: Tables by name; `Changes` has the rows to write by these names.
 SHAPES: Final = {
     "deadlines": TableShape(("number", "deadline_ms"), 1, ("deadline_ms",)),
     "jobs": TableShape(

@@ -1,7 +1,6 @@
 """Demand: which jobs a worker asks for, and how many.
 
-Used by the thread that steps the worker's loop, by threads that end handlers, and by the client's
-I/O thread.
+Used by the worker's thread, by threads that end handlers, and by the client's I/O thread.
 """
 
 import logging
@@ -26,7 +25,7 @@ PATIENCE_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """Of one run; `flush_s`: how long the last ends may take to reach the server."""
+    """Of one run; `flush_s`: seconds to report the last ends."""
 
     name: str
     address: str
@@ -60,9 +59,9 @@ class Demand:
         # With fewer running handlers no kind is busy.
         limits = [one.limits.concurrency or settings.concurrency for one in handlers.values()]
         self._fewest = min(settings.concurrency, *limits)
-        # Otherwise `room` is enough of a limit.
+        # Otherwise `room` limits enough.
         self._can_stall = is_mixed or bool(self._paces)
-        # Kinds of which no more jobs are wanted: all handlers are busy.
+        # Kinds whose handlers are all busy: no more jobs are wanted.
         self._stalled: set[str] = set()
         self._asked: tuple[ReplyFuture[None], float] | None = None  # the last request, and when
         self._is_silent = False  # whether the log has a warning about a missing answer
@@ -102,10 +101,7 @@ class Demand:
             self._paces[kind].add(seconds)
 
     def look(self, running: list[HeldJob], now: float) -> bool:
-        """Ask for more or fewer jobs, if due; True: fewer.
-
-        `running`: the handlers running at `now`; may be empty.
-        """
+        """Ask for more or fewer jobs, if due; True: fewer."""
         before = self._pace.room
         changed = self._pace.look(_oldest(running, now))
         for kind, pace in self._paces.items():

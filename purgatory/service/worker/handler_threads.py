@@ -1,6 +1,6 @@
 """HandlerThreads: the threads and the event loop that run a worker's handlers.
 
-Any thread may add jobs; `start` and `stop` are for the thread running the worker.
+Any thread may add jobs; `start` and `stop` are for the worker's thread.
 """
 
 import asyncio
@@ -158,7 +158,7 @@ class HandlerThreads:
     def lose(self, held: HeldJob) -> None:
         """Give the place of an `is_lost` job to another job.
 
-        A coroutine is cancelled; a thread goes on until its handler returns.
+        A coroutine is cancelled; a thread goes on.
         """
         if held.thread is not None:
             self._threads.remove(held.thread)

@@ -1,7 +1,7 @@
-"""HeldJobs: the jobs that a worker has, from their lease to the answer to their end.
+"""HeldJobs: a worker's jobs, from their lease to the answer to their end.
 
-And `Pace`: how many jobs a worker should hold. With too few jobs the worker waits for the server;
-with too many the worker holds up jobs that an idle worker could run.
+And `Pace`: how many jobs a worker should hold. With too few the worker waits for the server; with
+too many an idle worker waits for jobs.
 
 Any thread may call any method.
 """
@@ -21,7 +21,7 @@ LOOK_AHEAD_S: Final = 0.1
 MAX_AHEAD: Final = 32
 #: Most jobs held: a server gives no more.
 MAX_ROOM: Final = 4096
-# The weight of the last job in the average, and the seconds between two looks.
+# The last job's weight in the average, and the seconds between looks.
 _WEIGHT: Final = 0.05
 _LOOK_S: Final = 0.05
 
@@ -30,10 +30,9 @@ class HeldJob(Attempt):
     """A job that a worker holds. `token`: of the latest lease.
 
     `kept_at`: when the worker last asked successfully for the lease. `asked_at`: when the worker
-    last asked, or got the lease. `came_at`: when the job came first. `ends_at`: when the time limit
-    is over. `again`: as leased since the handler began. `is_told`: the server knows of the
-    beginning. `has_lapsed`: the lease was over before the handler began. `is_lost`: the handler was
-    given up. `thread` or `task` runs the handler.
+    last asked, or got the lease. `ends_at`: the time limit. `again`: as leased since the handler
+    began. `is_told`: the server knows of the beginning. `has_lapsed`: the lease was over before the
+    handler began. `is_lost`: the handler was given up. `thread` or `task` runs the handler.
     """
 
     __slots__ = (
@@ -168,7 +167,7 @@ class HeldJobs:
             return held if held is not None and held.token == lease.token else None
 
     def take(self, held: HeldJob) -> bool:
-        """Remove a job that was not begun; False if begun or not held."""
+        """Remove a held job that was not begun; else False."""
         with self._lock:
             if held.started_at is not None or self._jobs.get(held.leased.number) is not held:
                 return False
@@ -182,7 +181,7 @@ class HeldJobs:
                 del self._jobs[held.leased.number]
 
     def renew(self, held: HeldJob) -> HeldJob | None:
-        """Replace an ended job by its next attempt, leased before the answer to the end."""
+        """Replace an ended job by its next attempt, if leased already."""
         with self._lock:
             if self._jobs.get(held.leased.number) is not held or held.again is None:
                 return None
@@ -233,7 +232,7 @@ class HeldJobs:
 
 
 class Pace:
-    """Of a worker running `concurrency` handlers at a time; `clock` returns seconds.
+    """Of a worker with `concurrency` handlers; `clock` returns seconds.
 
     Without a lock: the numbers may be a little off.
     """

@@ -1,7 +1,6 @@
-"""LeaseReturns: tells the server how leases end, again after a failure of the store.
+"""LeaseReturns: reports how leases end, again after a failure of the store.
 
-Any thread may call `send` and `give_back`; `send_again` is for the thread that steps the worker's
-loop.
+Any thread may call `send` and `give_back`; `send_again` is for the worker's thread.
 """
 
 import logging
@@ -46,7 +45,7 @@ class WorkerCounts:
 class LeaseReturns:
     """Sends the ends of jobs of `held`; calls `on_all_answered` when no end is unanswered.
 
-    `on_again` is called with the next attempt of a job, leased before the answer to the end.
+    `on_again` gets the next attempt of a job, leased before the answer to the end.
     """
 
     def __init__(
@@ -105,7 +104,7 @@ class LeaseReturns:
             self._again.append((held, end))
             return
         if isinstance(error, Refused) and end.how != How.RETURNED and not held.is_refused:
-            # Else the lease would lapse, and a worker that let one lapse gets no jobs.
+            # Else the lease would lapse, and this worker get no jobs.
             held.is_refused = True
             text = f"the server refused the end of the attempt: {error}"
             log.warning("worker %r: job %r: %s", self._name, held.leased.op_id, text)

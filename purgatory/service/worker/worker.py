@@ -53,7 +53,7 @@ log: logging.Logger = logging.getLogger(__name__)
 
 #: The default of `stop`.
 STOP_TIMEOUT_S: Final = 30.0
-# Most seconds for the last ends to reach the server.
+# Most seconds to report the last ends.
 _FLUSH_S: Final = 10.0
 
 _F = TypeVar("_F", bound=HandlerFunction)
@@ -174,7 +174,7 @@ class Worker:
         return register
 
     def run(self) -> None:
-        """Run jobs until `stop`; while no server answers, wait. May be called again afterwards.
+        """Run jobs until `stop`; while no server answers, wait. May be called again.
 
         Raises ValueError without a handler, RuntimeError if the worker runs already, `Refused`,
         Unavailable and WorkerStuck.
@@ -262,9 +262,9 @@ class Worker:
             self._failure = error
 
     def wait(self, timeout: float | timedelta | None = None) -> bool:
-        """Wait for the end of a started worker; False if it has not ended after `timeout` seconds.
+        """Wait for the end of a started worker; False after `timeout` seconds.
 
-        Raises the error that ended the worker; TypeError and ValueError for a bad `timeout`.
+        Raises the error that ended the worker, TypeError and ValueError.
         """
         seconds = None if timeout is None else checked_seconds(timeout, "timeout")
         if self._thread is None:
@@ -277,8 +277,8 @@ class Worker:
     def stop(self, timeout: float | timedelta = STOP_TIMEOUT_S) -> None:
         """Take no more jobs, wait up to `timeout` seconds for handlers, give back the rest.
 
-        Waits for the end of a worker started by `start`, unless a handler calls. A second call can
-        only shorten the time. Raises TypeError and ValueError.
+        Waits for the end of a started worker, unless a handler calls. A second call can only
+        shorten the time. Raises TypeError and ValueError.
         """
         seconds = checked_seconds(timeout, "timeout")
         self._stop_seconds = seconds
@@ -288,7 +288,7 @@ class Worker:
             self._thread.join(seconds + 2 * JOIN_S + _FLUSH_S)
 
     def _is_own_thread(self) -> bool:
-        """Whether a handler calls: the worker would wait for this very call."""
+        """Whether a handler calls: waiting would never end."""
         here = threading.current_thread()
         return here is self._thread or (self._threads is not None and self._threads.has(here))
 
@@ -312,7 +312,7 @@ def _check_client_options(
     platform: Platform = REAL_PLATFORM,
     **others: Any,
 ) -> None:
-    """Raise the errors of `Client` now, and not in the worker's thread."""
+    """Raise the errors of `Client` now, not in the worker's thread."""
     check_helpers(tracer, platform)
     check_methods(tracer, "tracer", ("attempted",))
     checked_seconds(timeout, "timeout")

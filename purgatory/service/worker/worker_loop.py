@@ -2,8 +2,8 @@
 
     working ──stop──> draining ──no handler runs, or too late──> flushing ──> finished
 
-For the worker's own thread. `begin` and `end` are for the runner of handlers, `stop` for any
-thread; the client's I/O thread delivers jobs and answers.
+For the worker's own thread. `begin` and `end` are for the `HandlerRunner`, `stop` for any thread;
+the client's I/O thread delivers jobs and answers.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ log: logging.Logger = logging.getLogger(__name__)
 
 # Most seconds between two looks at the leases.
 _LOOK_S: Final = 1.0
-# Seconds that a handler runs before the server is told of its beginning.
+# Seconds until the beginning of a handler is reported.
 _TELL_S: Final = 0.01
 # Most characters of an error sent to the server.
 _ERROR_LENGTH: Final = 500
@@ -215,7 +215,7 @@ class WorkerLoop:
         return self._calls.ask(link)
 
     def _on_connected(self) -> None:
-        """Drop jobs not begun: their leases ended with the connection before."""
+        """Drop jobs not begun: their leases ended with the connection."""
         self._held.take_waiting(0)
 
     def _on_jobs(self, jobs: list[LeasedJob]) -> None:
@@ -226,7 +226,7 @@ class WorkerLoop:
         self._note_new()
 
     def _on_again(self, held: HeldJob) -> None:
-        """Run the next attempt of a job, leased before the answer to the end of the last."""
+        """Run the next attempt of a job, if leased already."""
         self._runner.add(held)
         self._note_new()
 
@@ -268,7 +268,7 @@ class WorkerLoop:
         self._ends.give_back(late)
 
     def _lease_clock(self) -> float:
-        """Return seconds, counted also while the machine is suspended."""
+        """Return seconds, suspension included."""
         return self._platform.boot_ns() / 1e9
 
     def _keep(self) -> None:
@@ -299,7 +299,7 @@ class WorkerLoop:
             self._held.remove(held)
 
     def begin(self, held: HeldJob) -> bool:
-        """Note that a handler is about to run; False: do not run, the lease has ended."""
+        """Note that a handler is about to run; False: the lease has ended."""
         if not self._held.begin(held):
             if held.has_lapsed:  # for a silent worker the server has no other job
                 self._ends.give_back([held])
@@ -348,7 +348,7 @@ class WorkerLoop:
         return None
 
     def _give_up(self, held: HeldJob) -> None:
-        """Fail an attempt whose time is over, whatever happens later."""
+        """Fail an attempt whose time is over."""
         if not self._held.end(held, lost=True):
             return
         handler = self._handlers[held.leased.kind]

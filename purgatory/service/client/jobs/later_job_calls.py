@@ -75,15 +75,15 @@ class LaterJobCalls(CallSender):
     ) -> ReplyFuture[JobHandle]:
         """Schedule a job for a worker of this client's name; answers with its handle.
 
-        `delay`: when the job is due, in seconds from now, as a timedelta or as a text like "30m";
-        or `at`: an aware datetime. One of the two is required. `kind` chooses the worker's handler,
-        which gets `payload`. With the answer the job is on disk; it is done at least once.
+        The job is due after `delay`, in seconds, as a timedelta or a text like "30m"; or at `at`,
+        an aware datetime. One is required. `kind` chooses the worker's handler, which gets
+        `payload`. With the answer the job is on disk; it is done at least once.
 
         `job_id`: the server adds no second job of this id while the job lives, and for `unique_for`
         after its end (default: the server's `remember_ended`; 0: not after the end). `tags`: to
-        list and cancel jobs. `unless`: keys; an event of any key cancels the job, unless it runs or
-        has ended. `priority`: from -10 to 10; of a kind, higher ones first. `start_within`: the
-        server cancels the job if no handler has begun it for so long after it was due.
+        list and cancel jobs. `unless`: an event of any of these keys cancels the job, unless it
+        runs or has ended. `priority`: from -10 to 10; of a kind, higher ones first. `start_within`:
+        the server cancels the job if no handler has begun it for so long after it was due.
         """
         timeout_ms, due_ms = _time_of(delay, at)
         start_within_ms = None
@@ -111,7 +111,7 @@ class LaterJobCalls(CallSender):
         return self._call(Submit, submission, future)
 
     def job_later(self, job: JobName) -> ReplyFuture[JobStatus | None]:
-        """Read the status of a job, by id; None: the server does not know the job."""
+        """Read the status of a job, by id; None: unknown."""
         return self._call(ReadJobs, job_id_of(job))
 
     def jobs_page_later(
@@ -138,7 +138,7 @@ class LaterJobCalls(CallSender):
         state: str | None = None,
         client: str | None = None,
     ) -> ReplyFuture[dict[tuple[str, str], int]]:
-        """Count the matching jobs by kind and state; states without a job are left out.
+        """Count the matching jobs by kind and state, without zeros.
 
         Kinds beyond the 100 busiest are counted as "other". With a filter the server looks at each
         candidate.
@@ -286,7 +286,7 @@ def check_filters(*, order: str = "due", **filters: str | None) -> JobFilter:
 
 
 def _time_of(delay: Duration | None, at: datetime | None) -> tuple[int, int | None]:
-    """Return a delay in milliseconds, and a moment in Unix milliseconds or None."""
+    """Return a delay in milliseconds, and a moment in Unix milliseconds."""
     if (delay is None) == (at is None):
         raise TypeError(f"delay is {delay!r} and at is {at!r}; expected one of the two")
     if delay is not None:

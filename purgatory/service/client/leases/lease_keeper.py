@@ -34,7 +34,7 @@ MakeThread = Callable[[RunnableLoop, str], WakeableThread]
 
 
 class KeptLease:
-    """A lease of this program; `on_lost` is called when the lease is lost.
+    """A lease of this program; calls `on_lost`.
 
     `asked_at`: when the client sent the last granted request.
     """

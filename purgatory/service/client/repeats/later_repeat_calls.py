@@ -51,9 +51,9 @@ class LaterRepeatCalls(CallSender):
         """Have the server schedule jobs by the calendar or at intervals; answers with the repeat.
 
         `cron`: minute, hour, day, month and weekday in the time zone `tz`, as "30 2 * * MON-FRI";
-        or `every`: an interval in seconds, as a timedelta or as a text like "15m", first run after
-        one interval. One of the two is required. Each time, a worker of this client's name gets a
-        job with `kind`, `payload` and the tag `name`.
+        or `every`: an interval in seconds, as a timedelta or a text like "15m", first run after one
+        interval. One is required. Each time, a worker of this client's name gets a job with `kind`,
+        `payload` and the tag `name`.
 
         `name` identifies a repeat of this client's name: another call replaces its settings, and
         keeps its rhythm if `cron` and `tz`, or `every`, are unchanged. So each process may declare
@@ -105,7 +105,7 @@ class LaterRepeatCalls(CallSender):
     ) -> ReplyFuture[Repeats]:
         """Read a page of the repeats of all clients visible to this client.
 
-        `client` and `name` select some. `cursor`: the `after` of the page before.
+        `cursor`: the `after` of the page before.
         """
         texts = [filter_text(client, "client"), filter_text(name, "name")]
         after = None

@@ -1,4 +1,4 @@
-"""WaitingMoves: requests to reschedule jobs that wait for the answer of a worker.
+"""WaitingMoves: requests to reschedule jobs that wait for a worker's answer.
 
 A handler may have begun before the server hears of it. So the server asks the worker for the job,
 and answers when the job is back (rescheduled), or its handler has begun (not rescheduled). If the
@@ -35,8 +35,8 @@ class WaitingMoves:
     def take(self, is_decided: Callable[[ClientRequest], bool]) -> list[ClientRequest]:
         """Remove and return the requests that are decided.
 
-        New ones, too: the answer of a worker may be in the request's own transaction, and nothing
-        wakes the server after that.
+        New ones, too: a worker's answer may be in the request's own transaction, and nothing wakes
+        the server later.
         """
         decided: list[ClientRequest] = []
         for waiting in (self.commands, self.new):

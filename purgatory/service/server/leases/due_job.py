@@ -24,7 +24,7 @@ class DueJob:
     """A due job: `record` is its outcome, `attempts` counts ended attempts.
 
     A worker may hold the job (`holder`, until `until_ms`) before the handler begins: the job is
-    ready until it `has_begun`. `begun_ms` is of the latest attempt, `max_attempts` of the latest
+    ready until it `has_begun`. `begun_ms`: of the latest attempt. `max_attempts`: of the latest
     holder. `at_ms`: when a scheduled or retrying job is ready again. A first attempt begins within
     `start_within_ms` of `due_ms`, or never.
     """

@@ -58,7 +58,7 @@ class JobCounts(NamedTuple):
 
 
 class JobLeases:
-    """All jobs that are due and not done. `epoch` is above those of earlier runs."""
+    """All due jobs that are not done. `epoch` is above those of earlier runs."""
 
     def __init__(self, epoch: int) -> None:
         self.by_number: dict[int, DueJob] = {}
@@ -101,7 +101,7 @@ class JobLeases:
             del self._groups[name]
 
     def worker(self, route: bytes, client: str) -> WorkerConnection:
-        """Return a connection among the workers; a new one if it is unknown."""
+        """Return a worker's connection, perhaps new."""
         group = self._staffed[client] = self._group(client)
         worker = group.workers.get(route)
         if worker is None:
@@ -133,7 +133,7 @@ class JobLeases:
             self.observer.moved(job)
 
     def add(self, job: DueJob, at_ms: int = 0) -> None:
-        """Have a due job wait for a worker, from `at_ms` on."""
+        """Have a due job wait, from `at_ms` on."""
         self.by_number[job.record.seq] = job
         if at_ms:
             self._wait_until(job, at_ms)
@@ -157,7 +157,7 @@ class JobLeases:
         self._bury(job)
 
     def held(self, client: str, number: int, token: int) -> DueJob | None:
-        """Return the job of a lease that lasts; None if it has ended."""
+        """Return the job of a lease; None if ended."""
         job = self.by_number.get(number)
         if job is None or job.holder is None or job.token != token:
             return None
@@ -203,7 +203,7 @@ class JobLeases:
         self.notices.add(job, recall=False)
 
     def hear(self, route: bytes) -> None:
-        """Give jobs again to a lapsed connection: it has sent a request."""
+        """Give jobs again to a lapsed connection: it sent a request."""
         worker = self.lapsed.pop(route, None)
         if worker is not None:
             worker.has_lapsed = False
@@ -241,7 +241,7 @@ class JobLeases:
         return [dead[number] for number in numbers[:limit]]
 
     def dead_job(self, client: str, number: int) -> DueJob | None:
-        """Return a dead job of a client; None if none exists."""
+        """Return a dead job of a client, if any."""
         return self._groups[client].dead.get(number) if client in self._groups else None
 
     # Called after the commit.
@@ -254,7 +254,7 @@ class JobLeases:
         self._move(job, state)
 
     def move(self, job: DueJob, at_ms: int, now_ms: int) -> None:
-        """Have a job that no worker has be due at `at_ms`; 0: now."""
+        """Have a job without a worker be due at `at_ms`; 0: now."""
         self._release(job)
         job.due_ms = at_ms or now_ms
         if at_ms > now_ms:
@@ -340,7 +340,7 @@ class JobLeases:
         self.lease_times.watch(job, self._leased)
 
     def next_wake_ms(self, now_ms: int) -> int | None:
-        """Return when there is something to do; None: not before a command."""
+        """Return when work is due; None: not before a command."""
         if any(group.has_work(now_ms) for group in self._staffed.values()):
             return now_ms
         times: list[int] = []

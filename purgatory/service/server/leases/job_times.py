@@ -34,7 +34,7 @@ class JobTimes:
         return job
 
     def take_ready(self, now_ms: int) -> list[DueJob]:
-        """Return the jobs whose time has come, each once; the caller changes their states."""
+        """Return due jobs, each once; the caller changes their states."""
         found: dict[int, DueJob] = {}  # by number: a job moved to the same time has two entries
         while self._later and self._later[0][0] <= now_ms:
             job = self._waiting_job(heappop(self._later))
@@ -64,7 +64,7 @@ class JobTimes:
         return found
 
     def next_ms(self) -> int | None:
-        """Return when there is something to take; None: never."""
+        """Return when a job can be taken, if ever."""
         while self._starts and self._starting_job(self._starts[0]) is None:
             heappop(self._starts)
         times = [self._later[0][0]] if self._later else []

@@ -29,8 +29,8 @@ _KEPT_ERROR: Final = 500
 class LeaseEnds:
     """What becomes of due jobs in a transaction at `now_ms` that writes `changes`.
 
-    A job, or its attempt, ends once in a transaction. If the job then waits, it may be cancelled or
-    moved in the same transaction.
+    A job, or its attempt, ends once in a transaction; a job that then waits may be cancelled or
+    moved.
     """
 
     def __init__(self, state: ServerState, changes: Changes, now_ms: int) -> None:
@@ -129,7 +129,7 @@ class LeaseEnds:
         self._effects.append(partial(self._leases.cancel, job, reason))
 
     def write_begun(self) -> None:
-        """Write which jobs have begun in time, or a restart would cancel them."""
+        """Write begun jobs, or a restart would cancel them."""
         for job in self._leases.begun:
             number = job.record.seq
             is_alive = number in self._leases.by_number and number not in self._jobs
@@ -138,10 +138,7 @@ class LeaseEnds:
         self._effects.append(self._leases.begun.clear)
 
     def recall(self, job: DueJob) -> bool:
-        """Ask the worker of a job for it, unless the handler has begun.
-
-        False if no worker is asked.
-        """
+        """Ask the worker for a job not begun; False if none is asked."""
         if job.holder is None or job.has_begun or job.record.seq in self._jobs:
             return False
         self._leases.recall(job)

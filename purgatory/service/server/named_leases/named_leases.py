@@ -109,7 +109,7 @@ class NamedLeases:
         self._routes.setdefault(route, {})[lease.name, holder] = None
 
     def keep(self, name: str, holder: str, keep_ms: int, now_ms: int) -> bool:
-        """Have a lease last for `keep_ms` from now; False if not held."""
+        """Have a lease last for `keep_ms` from now; False: not held."""
         lease = self.by_name.get(name)
         if lease is None or lease.held is None or lease.held.holder != holder:
             return False
@@ -212,7 +212,7 @@ class NamedLeases:
                     heapify(self.times)
 
     def next_wake_ms(self) -> int | None:
-        """Return when to call `expire`; None: nothing ends."""
+        """Return when to call `expire`, if ever."""
         return self.times[0][0] if self.times else None
 
     def _touch(self, lease: NamedLease) -> None:

@@ -29,12 +29,12 @@ _COUNT_S: Final = 0.1
 _OTHERS: Final = 128
 # Left to the process, for what it opens now and then.
 _LEFT: Final = 32
-#: The network thread is late if it has had frames to read for so many seconds.
+#: The network thread is late after so many seconds with frames to read.
 BEHIND_S: Final = 0.05
 #: Then so many connections may come in a window of so many seconds.
 MAX_ARRIVALS: Final = 30
 WINDOW_S: Final = 1.0
-#: Seconds between two looks for a free descriptor, at least; and at most, if nothing happens.
+#: Seconds between two looks for a free descriptor: at least, and at most.
 CHECK_S: Final = 1.0
 IDLE_CHECK_S: Final = 5.0
 
@@ -60,7 +60,7 @@ def open_descriptors() -> int:
 
 
 class AcceptGate:
-    """Closed while `count()` is more than `most`, or while too many connections come at a time.
+    """Closed while `count()` exceeds `most`, or too many connections come at a time.
 
     `listener`: the listening descriptor; negative: unknown, all peers are accepted. `descriptor`:
     any other open descriptor. `gates` count the arrivals, and know whether memory is full.
@@ -69,7 +69,7 @@ class AcceptGate:
     thousand times a second delays all. So while the network thread is late, few connections are
     accepted, and none while memory is full. Otherwise any number may come, as after a restart.
 
-    ZeroMQ does not log missing descriptors, so the gate does, once a minute.
+    The gate logs missing descriptors, once a minute.
     """
 
     def __init__(

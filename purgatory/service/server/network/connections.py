@@ -1,7 +1,7 @@
 """Connections: sends to clients, for the network thread alone.
 
 Nothing waits for a client. Unread replies are kept up to a bound; then the connection is cut off.
-Outcomes are not kept: a connection fetches them from the store when it has room again.
+Outcomes are not kept: a connection with room fetches them from the store.
 """
 
 import logging
@@ -37,16 +37,16 @@ _MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
 # Bounds of a connection's unread replies; beyond, it is cut off.
 BACKLOG_FRAMES = 1000
 BACKLOG_BYTES = 8 << 20
-# Bound of all unread replies; beyond, the connections longest unread are cut off. And what a reply
-# costs besides its bytes.
+# Bound of all unread replies; beyond, the longest unread are cut off. And a reply's cost besides
+# its bytes.
 ALL_BACKLOGS_BYTES = 32 << 20
 FRAME_BYTES = 100
 # Pause between two attempts to send to blocked connections, as a multiple of the attempt's
 # duration: each blocked connection raises an exception. And its most seconds, in case the process
-# was stopped during the attempt.
+# was stopped.
 RETRY_PAUSE = 10
 MAX_RETRY_PAUSE_S = 1.0
-# Routes of lost connections that are remembered, for messages received earlier.
+# Remembered routes of lost connections, for messages received earlier.
 GONE_ROUTES = 10_000
 # Seconds between two searches for lost connections of a full server.
 PING_ALL_S = 1.0
@@ -82,7 +82,7 @@ class Connection:
         # those beyond `resume_after`.
         self.streaming: bool = False
         self.resume_after: int = 0
-        # Is to get all outcomes again, including those sent before.
+        # Is to get all outcomes again.
         self.wants_all: bool = False
         # Is to fetch the next repeated outcomes when its backlog is sent.
         self.wants_repeated: bool = False
@@ -92,7 +92,7 @@ class Connections:
     """All connections that have said hello; `post` sends the store loop a command.
 
     While `guard`, asked before each frame, returns False, frames are kept as for a blocked
-    connection. None: no guard.
+    connection.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class Connections:
                     self._set_access(connection, access)
 
     def _asks_for_more(self, connection: Connection, access: Access) -> bool:
-        """Whether the store may go on to send what `access` forbids: jobs, or ends of jobs."""
+        """Whether the store may go on to send jobs, or ends of jobs, that `access` forbids."""
         before = connection.access
         if connection.route in self.workers:
             return before.has("work") and not access.has("work")
@@ -231,7 +231,7 @@ class Connections:
                 self._cut_off(connection)
 
     def send_before_hello(self, route: bytes, frame: bytes) -> None:
-        """Send to a peer without a hello, if it reads."""
+        """Send to a peer without a hello."""
         try:
             self._write(route, frame)
         except zmq.Again:
@@ -262,7 +262,7 @@ class Connections:
             self._gone.popitem(last=False)
 
     def _write(self, route: bytes, frame: bytes) -> None:
-        """Write a frame to the socket, as all frames are. Raises ZMQError."""
+        """Write a frame to the socket. Raises ZMQError."""
         if self._guard is not None and not self._guard():
             raise zmq.Again
         self.sent = True
@@ -342,8 +342,7 @@ class Connections:
     def has_room(self, most: int, now: float) -> bool:
         """Tell whether fewer than `most` connections exist, after a search for lost ones.
 
-        The search pings all, at most once in PING_ALL_S seconds. If none was lost, the log
-        says so, once a minute.
+        The search pings all, at most once in PING_ALL_S seconds.
         """
         if len(self.by_route) >= most and now >= self._next_ping_all:
             self._next_ping_all = now + PING_ALL_S
@@ -358,7 +357,7 @@ class Connections:
         self._ping([each for each in self.by_route.values() if each.last_seen < since])
 
     def ping_workers(self) -> None:
-        """Ping workers' connections: a lost connection's jobs go to other workers."""
+        """Ping workers' connections."""
         self._ping(list(self.workers.values()))
 
     def _ping(self, connections: list[Connection]) -> None:

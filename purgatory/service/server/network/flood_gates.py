@@ -67,21 +67,20 @@ class FloodGates:
         self._peers: OrderedDict[bytes, _Peer] = OrderedDict()  # by route
         #: How many connections have brought a message.
         self.arrivals: int = 0
-        #: Whether the process took too much memory at the watchdog's last look. The watchdog
-        #: writes, any thread reads.
+        #: Whether memory was full at the watchdog's last look. The watchdog writes, any thread
+        #: reads.
         self.is_memory_full: bool = False
         #: Bytes taken by descriptor, of all its connections; any thread reads it.
         self.taken: dict[int, int] = {}
         # Closed gates by descriptor: since when, the bytes of `taken` that open the gate, and the
         # peer's figures.
         self._closed: dict[int, tuple[float, int, _Peer | None]] = {}
-        #: How often the network thread found all queues empty, and whether the last time. Any
-        #: thread reads these.
+        #: How often all queues were found empty, and whether the last time. Any thread reads these.
         self.drains: int = 0
         self.is_drained: bool = False
 
     def note(self, route: bytes, frame: "zmq.Frame", others: "list[bytes]") -> None:
-        """Note that the thread took a message: its first frame, and the others."""
+        """Note a taken message: its first frame, and the others."""
         size = self._wire_bytes(len(frame))
         for other in others:
             size += self._wire_bytes(len(other))
@@ -123,9 +122,9 @@ class FloodGates:
         return bool(self._closed)
 
     def close(self, descriptor: int, unread: int, peer: _Peer | None = None) -> None:
-        """Leave a connection unread that has `unread` bytes received and not taken.
+        """Leave a connection unread; `unread`: bytes received and not taken.
 
-        Does nothing on a system without filters, or if the connection has ended.
+        Does nothing without filters, or on an ended connection.
         """
         if descriptor in self._closed:
             return
@@ -135,7 +134,7 @@ class FloodGates:
             self._closed[descriptor] = self._now(), due, peer
 
     def open(self, *, is_drained: bool) -> None:
-        """Open the gates of connections whose messages are taken, or all if drained."""
+        """Open the gates whose messages are taken, or all if drained."""
         self.drains += is_drained
         self.is_drained = is_drained
         if not self._closed:

@@ -1,8 +1,8 @@
 """Network: the thread that owns the socket, between clients and store loop.
 
 The thread sleeps on the descriptors of its mailbox and its socket. The socket's is edge-triggered:
-readable once for new frames, and any call on the socket may consume that. So the thread reads all
-frames before it sleeps.
+readable once for new frames, and any call on the socket may consume the readiness. So the thread
+reads all frames before it sleeps.
 
 The thread waits for no client, and for the disk only with little to do (see `LentStore`). While too
 much waits or is in flight, it leaves the socket unread (backpressure).
@@ -66,9 +66,8 @@ PATIENCE_S = 0.05
 WAITING_BYTES = 32 << 20
 # Seconds between two reads while a connection has too many messages under way: other threads work.
 FLOOD_PAUSE_S = 0.001
-# The same while several clients have requests and the store thread works: on two cores, a client
-# that sends without a pause would keep the store thread from the GIL, and delay the others' answers
-# (see benchmarks/DIARY.md).
+# While several clients have requests and the store thread works: on two cores, a client that sends
+# without a pause would keep the store thread from the GIL (see benchmarks/DIARY.md).
 SHARED_PAUSE_S = 0.0004
 # Frames in the socket's queue to a connection.
 SOCKET_FRAMES = 64
@@ -164,7 +163,7 @@ class Network:
         return router.getsockopt_string(zmq.LAST_ENDPOINT)
 
     def run(self) -> None:
-        """Run until the server is closed or has failed; the target of the thread."""
+        """Run until the server is closed or has failed."""
         error: Exception | None = None
         try:
             self._serve()
@@ -228,7 +227,7 @@ class Network:
         return is_late or self._store.in_flight < LARGE_IN_FLIGHT_BYTES
 
     def _has_unread(self) -> bool:
-        """Tell whether there may be frames, readable descriptor or not."""
+        """Tell whether there may be frames."""
         if self.connections.sent and not self._unread:
             self.connections.sent = False
             self._unread = self._is_readable()
@@ -238,7 +237,7 @@ class Network:
         return bool(int(self._socket.getsockopt(zmq.EVENTS)) & _POLLIN)
 
     def sleep_seconds(self) -> float:
-        """Return for how long the thread may sleep, if nothing comes."""
+        """See `Loop`."""
         if self._store.commands or self._may_take_waiting():
             return 0.0
         if self._has_unread() and self._may_read():
@@ -265,7 +264,7 @@ class Network:
         return max(0.0, min(most, self._close_deadline - self._monotonic()))
 
     def finished(self) -> bool:
-        """Tell whether the thread is to end."""
+        """See `Loop`."""
         if self._stopped is not None and not self.connections.backlog:
             return True
         return self.reception.closing and self._monotonic() >= self._close_deadline

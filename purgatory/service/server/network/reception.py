@@ -123,7 +123,7 @@ class Reception:
         return EVERYTHING if self._security is None else self._security.access_of(user)
 
     def _refuse_stranger(self, route: bytes, frame: "zmq.Frame") -> None:
-        """Refuse a request, unread; end the connection of a peer that does not stop."""
+        """Refuse a request, unread; end a connection that does not stop."""
         refusals = self._strangers[route] = self._strangers.get(route, 0) + 1
         if refusals <= MAX_REFUSALS + 1:
             self._refuse_unread(route, frame.bytes)

@@ -2,7 +2,7 @@
 
 A ZeroMQ socket can neither leave out nor close a connection. But each frame knows the descriptor of
 its connection. libzmq may close the descriptor at any time, and another connection get its number:
-then that is paused or ended by mistake, and recovers as from any loss.
+this is then paused or ended by mistake, and recovers.
 
 A filter of one instruction (SO_ATTACH_FILTER, socket(7) and Documentation/networking/filter.rst of
 Linux) has the kernel drop the packets of a TCP connection or listener, which stays open. The peer
@@ -47,7 +47,7 @@ _TCP: Final = (socket.AF_INET, socket.AF_INET6)
 def set_options(socket: "Router", sent_frames: int, message_bytes: int) -> None:
     """Set the options of an unbound ROUTER.
 
-    `sent_frames`: queued for each connection at most. `message_bytes`: a larger message ends its
+    `sent_frames`: most queued for a connection. `message_bytes`: a larger message ends its
     connection.
     """
     for option, value in (
@@ -74,7 +74,7 @@ def set_options(socket: "Router", sent_frames: int, message_bytes: int) -> None:
 
 
 def bind(router: "Router", address: str) -> int:
-    """Bind a socket; returns the listening descriptor, -1: unknown. Raises ZMQError."""
+    """Bind; returns the listening descriptor, -1: unknown. Raises ZMQError."""
     monitor = router.get_monitor_socket(zmq.EVENT_LISTENING)
     try:
         router.bind(address)
@@ -115,7 +115,7 @@ def descriptor_of(frame: "zmq.Frame") -> int:
 def received_bytes(descriptor: int, port: int = 0) -> int:
     """Return how many bytes a TCP connection has received.
 
-    -1 if no established connection has the descriptor, or its local port is not `port` (0: any).
+    -1 without an established connection of local `port` (0: any).
     """
     if descriptor < 0:
         return -1

@@ -21,7 +21,7 @@ from purgatory.service.server.network.flood_gates import MOST_UNREAD, FloodGates
 from purgatory.service.server.network.router_socket import end_connection, received_bytes
 
 _CUT_OFF: Final = "cut off a peer that has sent %s, and no message that is complete"
-# The process has to grow by so many bytes until the next look at the connections; and so many while
+# The process grows by so many bytes until the next look at the connections; and so many while
 # memory is full.
 _STEP_BYTES: Final = 8 << 20
 _FULL_STEP_BYTES: Final = 1 << 20
@@ -42,7 +42,7 @@ _LEAST_BYTES: Final = 4096
 
 
 class UnfinishedMessages:
-    """Cuts off peers of the server at `port` by what they have sent since their last message.
+    """Cuts off peers at `port` by what they have sent since their last message.
 
     Always beyond `most` messages of `message_bytes`. While the process takes more than `max_memory`
     bytes (0: any number), the largest senders; others with much unread are left unread until the
@@ -81,7 +81,7 @@ class UnfinishedMessages:
         self._next_return = 0.0
 
     def look(self) -> bool:
-        """Look at the memory of the process; if it has grown, at the connections.
+        """Look at the process's memory; if grown, at the connections.
 
         Returns whether memory may soon be full: then look again soon.
         """

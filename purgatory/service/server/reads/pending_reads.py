@@ -131,7 +131,7 @@ class PendingReads:
         self.waiting = True
 
     def repeat(self, asked: ClientRequest, records: list[OutcomeRecord]) -> None:
-        """Send outcomes again to the connection that asks for them, a frame at a time."""
+        """Send outcomes again to a connection, a frame at a time."""
         route = asked.route
         if self.repeated.add(route, records):
             self.fetch(FetchOutcomes(route, asked.client, 0, repeated=True, key=asked.key))
@@ -271,7 +271,7 @@ class PendingReads:
 
 
 class RepeatedOutcomes:
-    """The outcomes that connections have asked for again, by submitting again.
+    """The outcomes requested by submitting again.
 
     Kept as records, and read from the store when the connection has taken the frame before.
     """
@@ -289,7 +289,7 @@ class RepeatedOutcomes:
             )
 
     def add(self, route: bytes, records: Iterable[OutcomeRecord]) -> bool:
-        """Add outcomes; True if none waited for the connection: it has to be served."""
+        """Add outcomes; True if none waited for the connection."""
         known = self.by_route.get(route)
         waiting = self.by_route.setdefault(route, OrderedDict())
         before = len(waiting)

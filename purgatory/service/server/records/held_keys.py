@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush
 from purgatory.service.server.memory import held_bytes
 from purgatory.service.store.rows import StoredEvent
 
-# Stale entries that the heap may have, beside as many as there are held events.
+# Most stale entries of the heap, beside as many as held events.
 _STALE_ENTRIES = 64
 
 

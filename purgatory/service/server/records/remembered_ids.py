@@ -5,8 +5,8 @@ The store's table `remembered` has a row for each, at a place. The row's entry h
 hash, so an addition moves a few kilobytes. A look for an unknown id finds a wrong row once in 2**40
 looks, times the remembered ids; the row has the whole id.
 
-`benchmarks/bench_remembered.py` compares it with an index of the database and with a Bloom filter.
-For the store thread; any thread may read `total` and `most`.
+See `benchmarks/bench_remembered.py` for other ways. For the store thread; any thread may read
+`total` and `most`.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from typing import Final
 from purgatory.service.errors import TooManyRemembered
 from purgatory.service.store.changes import RememberedChanges
 
-#: The default of how many ids count at most, and of how long an id is remembered.
+#: Defaults: most ids that count, and how long an id is remembered.
 MAX_REMEMBERED: Final = 10_000_000
 REMEMBER_MS: Final = 86_400_000
 
@@ -36,7 +36,7 @@ class RememberedIds:
 
     `key`: a secret of the database for the hash, so no client can fill a single shard.
     `remember_ms`: the period of submissions with DEFAULT. `count`: rows of the table. `reserved`:
-    ids that will be remembered, of pending operations, and of ended ones not in the table yet.
+    ids to be remembered, of operations pending or not in the table yet.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class RememberedIds:
         return ID_BYTES * self.total
 
     def refusal(self, unique_ms: int) -> TooManyRemembered | None:
-        """Return why an id cannot be remembered for a period; None: it can."""
+        """Return why an id cannot be remembered for a period, if so."""
         if unique_ms <= 0 or self.total < self.most:
             return None
         return TooManyRemembered(

@@ -2,8 +2,8 @@
 
 After a loss of the connection a client repeats unanswered requests. Completing with a limit, or
 extending, is not idempotent; so the server repeats the reply instead. Nothing is forgotten before
-its time: beyond a client's bounds of sessions and bytes, the server refuses its further sessions.
-Only the open transaction changes the replies. For the store thread.
+its time: beyond a client's bounds of sessions and bytes, the server refuses further sessions. Only
+the open transaction changes the replies. For the store thread.
 """
 
 from collections import OrderedDict, deque
@@ -71,7 +71,7 @@ class RememberedReplies:
         return None if found is None else found.frames.get(seq)
 
     def check_room(self, client: str, key: str) -> None:
-        """Raise TooManySessions if a client may have no further reply remembered."""
+        """Raise TooManySessions if a client's bounds are reached."""
         found = self._sessions.get(key)
         if found is not None and len(found.seqs) >= REPLIES_PER_SESSION:
             return  # the new reply replaces the oldest
@@ -121,10 +121,7 @@ class RememberedReplies:
                 self._drop(key)
 
     def forget_old(self, now_ms: int, changes: Changes) -> bool:
-        """Forget some sessions without a recent request; return whether any is left.
-
-        In portions, so that no transaction takes long.
-        """
+        """Forget some sessions without a recent request; return whether any is left."""
         for _ in range(FORGET_AT_ONCE):
             key = next(iter(self._sessions), None)
             if key is None or self._sessions[key].at_ms > now_ms - SESSION_MS:

@@ -2,10 +2,9 @@
 
     committed ── unacknowledged ──> acknowledged ──> deleted
 
-An outcome is *unacknowledged* until its client acknowledges it, or its retention is over. Then it
-is kept for a while, the last `RETAINED_OUTCOMES` of them for `RETAINED_OUTCOMES_MS`, so that the
-operation can be queried or submitted again. Then its rows are deleted, in groups, but never before
-the journal has confirmed them.
+An outcome is *unacknowledged* until its client acknowledges it, or its retention is over. The last
+`RETAINED_OUTCOMES` are then kept for `RETAINED_OUTCOMES_MS`, so that their operations can be
+queried or submitted again. Rows are deleted in groups, never before the journal has confirmed them.
 
 For the store thread; any thread may read `unacknowledged`.
 """
@@ -52,8 +51,8 @@ def most_deleted(left: int) -> int:
 #: How many acknowledged outcomes are kept for so many milliseconds.
 RETAINED_OUTCOMES = 10_000
 RETAINED_OUTCOMES_MS = 600_000
-# Deletions wait until they are so many, or for so many milliseconds: a transaction for each
-# acknowledgement would load the disk more than all requests.
+# Deletions gather to so many, or for so many milliseconds: a transaction for each acknowledgement
+# would load the disk more than all requests.
 DELETED_TOGETHER = 256
 DELETION_DELAY_MS = 60_000
 
@@ -88,7 +87,7 @@ class OutcomeRetention:
         return max(0, beyond)
 
     def add(self, record: OutcomeRecord) -> None:
-        """Keep a committed outcome until the client's acknowledgement."""
+        """Keep a committed outcome until acknowledged."""
         record.end_period(record.unique_ms, record.ended_ms)
         record.client.unacknowledged[record.seq] = record
         self.unacknowledged += 1
@@ -121,7 +120,7 @@ class OutcomeRetention:
     def acknowledge(self, client: ClientRecord, seqs: Iterable[int], now_ms: int) -> None:
         """Mark known outcomes as acknowledged.
 
-        In memory only, so no commit can fail it: after a crash the server sends them again.
+        In memory only: after a crash the server sends them again.
         """
         for seq in seqs:
             record = client.unacknowledged.pop(seq, None)
@@ -149,7 +148,7 @@ class OutcomeRetention:
         self._blocked = False
 
     def next_deletion_ms(self) -> int | None:
-        """Return when outcomes are to be deleted, perhaps in the past; None: none is yet."""
+        """Return when outcomes are to be deleted, perhaps in the past, if any."""
         if not self.acknowledged or self._blocked:
             return None
         if self.overdue >= DELETED_TOGETHER:

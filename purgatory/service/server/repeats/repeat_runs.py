@@ -11,8 +11,8 @@ A time is *missed* if no server ran when it came, or the repeat was paused; or i
 examines it more than LATE_MS too late, as after a stop of its process. Of missed times that run in
 turn, each waits for the end of the run before, unless overlaps are allowed.
 
-A transaction makes a bounded number of jobs, so that neither requests nor other repeats wait for a
-repeat with many missed times. Store thread alone.
+A transaction makes a bounded number of jobs, so that no request or other repeat waits for many
+missed times. Store thread alone.
 """
 
 import logging
@@ -57,9 +57,9 @@ PAUSE_MS: Final = 10
 POLL_MS: Final = 100
 REPEATS_PER_MS: Final = 5
 REFUSED_MS: Final = 1000
-#: Ids of a repeat's jobs that are kept, to know whether they have ended.
+#: Kept ids of a repeat's jobs, to know whether they have ended.
 RUNS_KEPT: Final = 20
-#: Jobs examined to find the runs of a deleted repeat, at most.
+#: Most jobs examined to find the runs of a deleted repeat.
 JOBS_SEEN: Final = 10_000
 #: Runs at shorter intervals are known for minutes only after their end.
 REMEMBERED_EVERY_MS: Final = 60_000
@@ -136,10 +136,7 @@ class RepeatRuns:
     def begin(
         self, transaction: Transaction, record: RepeatRecord, at_ms: int, next_ms: int
     ) -> RepeatRecord:
-        """Submit the run of a time, once; continue with `next_ms`.
-
-        A refused job is tried again a little later.
-        """
+        """Submit the run of a time, once; continue with `next_ms`. A refused job is retried."""
         before = self._state.known.get(run_id(record.settings.name, at_ms))
         if before is not None and before.client.name == record.client:
             return record._replace(last_ms=at_ms, next_ms=next_ms)
@@ -192,8 +189,7 @@ class RepeatRuns:
     def runs_of_deleted(self, transaction: Transaction, key: RepeatKey) -> tuple[str, ...]:
         """Return the ids of unfinished runs of a deleted repeat, the latest last.
 
-        A new repeat of the name does not overlap with them. Only the newest jobs with the tag are
-        examined.
+        A new repeat of the name does not overlap with them. Only the newest jobs are examined.
         """
         walk = self._state.jobs.walk(JobFilter(tag=key[1]), "newest", NEWEST_START)
         newest = [job.op_id for job in islice(walk, JOBS_SEEN) if _is_run(job, key)]

@@ -24,11 +24,11 @@ from purgatory.service.store.rows import UNLIMITED, StoredEvent
 if TYPE_CHECKING:
     from purgatory.service.server.state import ServerState
 
-# Held events that a transaction releases, to keep no request waiting.
+# Most held events that a transaction releases: requests wait meanwhile.
 MAX_RELEASED_PER_TRANSACTION = 5000
 # So many looks at ended operations take as long as to end one.
 _LOOKS: Final = 16
-# To find whether a spread is for any operation: how many are looked at, and changed.
+# To find whether a spread is for any operation: most looks, and changes.
 _MOST_LOOKS: Final = 10_000
 _MOST_SETTLED: Final = 500
 # To write so many bytes takes as long as to end an operation.
@@ -138,7 +138,7 @@ class KeyEvents:
         return True
 
     def _complete_waiting(self, key: str, context: EventContext) -> tuple[int, bool]:
-        """Complete a key for waiting operations; return how many ended, and if any was skipped.
+        """Complete a key for waiting operations; return how many ended, and if some were skipped.
 
         With a limit, the longest waiting come first, due jobs among them.
         """
@@ -175,7 +175,7 @@ class KeyEvents:
     ) -> int:
         """Cancel jobs of `due` that wait for longer than the operation `number`; return how many.
 
-        `taken`: units of the event that are used already.
+        `taken`: used units of the event.
         """
         count = 0
         while due and due[0].number < number and context.units > taken:
@@ -269,8 +269,7 @@ class KeyEvents:
     def separate_submission(self, keys: Iterable[str]) -> None:
         """Give a submission a later stamp than earlier events of its keys.
 
-        Not after a held event with units left: each used unit is journaled as an event, and there
-        may be many.
+        Not after a held event with units left: each used unit is journaled as an event.
         """
         stamp = self._state.stamp
         for key in keys:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from purgatory.service.server.commands import ClientRequest
 
 
-# Operations that a transaction expires, to keep no request waiting.
+# Most operations that a transaction expires: requests wait meanwhile.
 MAX_EXPIRED_PER_TRANSACTION = 1000
 # A batch is read as a whole; with so many bytes it is full.
 BATCH_BYTES = 1 << 16
@@ -45,8 +45,8 @@ BATCH_BYTES = 1 << 16
 class Transaction(OutcomeReceiver):
     """A group of changes, at the state's stamp, which begins at the clock's `clock_ns`.
 
-    The store loop makes it the state's receiver of outcomes; the request handler fills it;
-    `prepare` completes `changes`, which the store commits; then `publish` or `roll_back` ends it.
+    The request handler fills a transaction; `prepare` completes `changes`, which the store commits;
+    then `publish` or `roll_back` ends the transaction.
 
     Nothing of its own is visible before `publish`: rows to write (`changes`), new operations, keys
     that counted, outcomes, outcomes to delete, and all replies that depend on the commit. Nothing
@@ -120,7 +120,7 @@ class Transaction(OutcomeReceiver):
         return self._state.total + len(self.outcomes)
 
     def expire(self) -> None:
-        """Expire what is due by the clock, of much a part, and release ended held events."""
+        """Expire what is due, of much a part, and release ended held events."""
         state, outcomes = self._state, self.outcomes
         state.expire_due(self.clock_ns, lambda: len(outcomes) >= MAX_EXPIRED_PER_TRANSACTION)
         if state.held.by_key:
@@ -260,7 +260,7 @@ class Transaction(OutcomeReceiver):
         self.changes.delete_queued = self._state.journal_numbers.select_deletable(self.clock_ms)
 
     def add_outcome(self, operation: PendingOperation, outcome: Outcome) -> None:
-        """Note the end of an operation; called by the state, once for each."""
+        """Note the end of an operation, once for each."""
         state = self._state
         state.last_seq = seq = state.last_seq + 1
         number = operation.number

@@ -54,7 +54,7 @@ NO_NUMBERS: Final = JournalPosition(0, 0)
 
 
 def set_clock(first: int) -> str:
-    """Return SQL that writes a `ClockReading`; `first` is the number of its first value.
+    """Return SQL that writes a `ClockReading`; `first`: the number of its first value.
 
     The database's time at the reading counts: a write may come late.
     """
@@ -88,7 +88,7 @@ class Groups:
         self._require_replicated = require_replicated
         self._row = namespace.table("lease")
         self._fence = self._fence_sql()
-        #: Whether the last group was replicated; None: there was none.
+        #: Whether the last group was replicated; None: no group.
         self.is_replicated: bool | None = None
         self._commits = self._first_count()
 
@@ -210,7 +210,7 @@ class Groups:
         raise StoreError(f"{self._database.where}: a commit failed: {why}")
 
     def _raise_epoch(self) -> int:
-        """Raise the own epoch until that is done; return the count of groups then."""
+        """Raise the own epoch, with retries; return the count of groups then."""
         self._database.drop()
         while True:
             try:

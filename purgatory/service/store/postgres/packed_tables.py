@@ -2,8 +2,7 @@
 
 A row has the records `first` to `last`. Deleting all of a row deletes it. Deleting some puts their
 numbers into another table, `forgotten`, and counts down `remaining`. A row of which less than half
-remains is sparse: a later commit rewrites it. Makes statements only; used by the thread with the
-store.
+remains is sparse: a later commit rewrites it. Makes statements only. Thread with the store.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,7 +42,7 @@ LAST: Final = 1  # place of the column `last`
 
 
 class PackedTable:
-    """The table `name` and the table of its deleted records; `columns`: of a row."""
+    """The table `name` and its deleted records; `columns`: of a row."""
 
     def __init__(
         self, namespace: Namespace, name: str, forgotten: str, number: str, columns: dict[str, Kind]
@@ -63,7 +62,7 @@ class PackedTable:
         self.sparse: set[int] = set()
 
     def insert(self, columns: Sequence[Sequence[object]]) -> Statement:
-        """Add rows, a list for each column but `remaining`, which is their size."""
+        """Add rows, a list for each column but `remaining`."""
         sql = (
             f"INSERT INTO {self.name} ({self.columns}, remaining) "
             f"SELECT *, size FROM unnest({array_parameters(self._kinds)}) AS rows({self.columns})"
@@ -134,7 +133,7 @@ Rewrite = Callable[[tuple[Any, ...], set[int]], dict[str, bytes]]
 def rewriting(
     database: Database, table: PackedTable, columns: str, rewrite: Rewrite
 ) -> list[Statement]:
-    """Read `columns` of some sparse rows, and make statements that rewrite the rows."""
+    """Read `columns` of some sparse rows; return statements that rewrite the rows."""
     firsts = list(islice(table.sparse, _AT_ONCE))
     if not firsts:
         return []

@@ -2,7 +2,7 @@
 
 Each commit checks that the server still has the lease (see `Groups`). Doubt never reaches the
 server: a commit returns, was refused, or the server is fenced. While the database is away, a commit
-or a read waits for it, until `stop`. Used by one thread at a time: see `Store`.
+or a read waits for it, until `stop`. For threads see `Store`.
 """
 
 import logging
@@ -107,7 +107,7 @@ class PostgresStore(TableStore):
 
     @property
     def is_replicated(self) -> bool | None:
-        """Whether the last commit was replicated; None: there was none. Any thread."""
+        """Whether the last commit was replicated; None: no commit. Any thread."""
         return self._groups.is_replicated
 
     # Writing.
@@ -135,7 +135,7 @@ class PostgresStore(TableStore):
     def _statements(
         self, changes: Changes, deletes: list[tuple[PackedTable, Statement]]
     ) -> list[Statement]:
-        """Return what a commit writes; add the deletes from packed tables to `deletes`."""
+        """Return what a commit writes; add deletes from packed tables to `deletes`."""
         made: list[Statement] = []
         if changes.operations:
             made.append(self._operations.write(changes.operations))

@@ -1,8 +1,8 @@
 """The schema in PostgreSQL: made by the first server, migrated by an active one.
 
 A standby of a later version starts beside an active of an earlier one, and changes nothing: a
-migration runs after its takeover, fenced. Used by the thread that looks at the lease, and by the
-one that opens a store.
+migration runs after its takeover, fenced. Used by the threads that look at the lease and open a
+store.
 """
 
 import logging
@@ -30,8 +30,8 @@ log: logging.Logger = logging.getLogger(__name__)
 
 SCHEMA_VERSION: Final = 2
 OLDEST_VERSION: Final = 1
-#: Version -> the statements that lead to it from the version before; `{schema}` as in `TABLES`.
-#: The SQL is that of its time: it does not change when the tables do.
+#: Version -> the statements that lead to it from the version before; `{schema}` as in `TABLES`. The
+#: SQL does not change when the tables do.
 STEPS: Final[dict[int, str]] = {2: translated(ATTEMPTS)}
 _TRIES: Final = 20  # to make the tables, while other servers make them
 

@@ -62,7 +62,7 @@ class WalPreallocator:
         self._closed = False
 
     def extend_if_full(self) -> bool:
-        """Extend the log if the last commit filled it; False if it was cut off."""
+        """Extend the log if the last commit filled it; False: cut off."""
         if self._closed:
             return True
         try:
@@ -95,7 +95,7 @@ class WalPreallocator:
 def copy_database(
     connection: sqlite3.Connection, target: Path, progress: CopyProgress | None = None
 ) -> None:
-    """Copy the database of `connection`, as it is at one moment, to the file `target`.
+    """Copy the database of `connection`, as of one moment, to the file `target`.
 
     Other connections may write meanwhile, but not with `progress`. The copy is on disk when this
     returns; a file of that name is replaced. Raises StoreError, which names the file.
@@ -139,7 +139,7 @@ def _copy_in_steps(
 
 
 class DatabaseFiles:
-    """The store's work on the files of a database; a simulation has its own."""
+    """The store's work on files; a simulation has its own."""
 
     def make_private(self, path: Path) -> None:
         """See `make_database_private`."""
@@ -160,8 +160,8 @@ REAL_FILES: Final = DatabaseFiles()
 class FileWatch:
     """Watches the file `database` of an open database, its log, and the log's index.
 
-    A program keeps an open file whose name is gone: a later start lacks the writes. Any thread, one
-    at a time.
+    A program keeps an open file whose name is gone: a later start lacks the writes. One thread at a
+    time.
     """
 
     def __init__(self, database: Path) -> None:
@@ -173,7 +173,7 @@ class FileWatch:
         self.trouble()  # a file may be gone before the next look
 
     def trouble(self) -> str:
-        """Return the fate of a missing or replaced file; empty if all are unchanged."""
+        """Return the fate of a missing or replaced file; empty: none."""
         for path in self._paths:
             try:
                 status = path.stat()

@@ -1,7 +1,7 @@
 """Migrations: bring a database of an earlier schema to the present one, a version at a time.
 
-Each step is a transaction: a failed step leaves the version before. The SQL is that of its time: it
-does not change when the schema does. Used by the thread that opens the store.
+Each step is a transaction: a failed step leaves the version before. The SQL does not change when
+the schema does. Used by the thread that opens the store.
 """
 
 import sqlite3

@@ -3,8 +3,7 @@
 Deleting some of a batch puts their numbers into another table; when half of a batch is deleted, it
 is rewritten without them. So deleted operations never take more space than the rest.
 
-Part of `SqliteStore`, used by the store thread alone. Nothing here begins or ends a transaction;
-errors are SQLite's.
+See `sqlite.tables` for threads, transactions and errors.
 """
 
 import sqlite3
@@ -33,7 +32,7 @@ class OperationBatches:
             self._connection.execute(sql, row)
 
     def last(self) -> int:
-        """Return the last number in the table, also if deleted; 0 if empty."""
+        """Return the last number in the table, also if deleted; 0: empty."""
         return self._read_one("SELECT last FROM batches ORDER BY first DESC LIMIT 1") or 0
 
     def oldest_submission_ms(self) -> int | None:
@@ -108,7 +107,7 @@ class OperationBatches:
             run(f"DELETE FROM batches WHERE first IN {placeholders(chunk)}", chunk)
 
     def _delete_some(self, first: int, last: int, size: int, numbers: list[int]) -> bool:
-        """Delete some operations of a batch; True if none is left in it."""
+        """Delete some operations of a batch; True: none is left."""
         run = self._connection.execute
         run(f"INSERT INTO forgotten VALUES {', '.join(['(?)'] * len(numbers))}", numbers)
         where = "FROM forgotten WHERE number BETWEEN ? AND ?"

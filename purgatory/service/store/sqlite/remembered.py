@@ -1,10 +1,9 @@
 """RememberedTable: the store's rows of ended, remembered operations and jobs.
 
-`RememberedIds` finds a row by id; its shards are stored here from time to time: a start reads
-these, and the rows written later.
+A start reads the stored shards of `RememberedIds`, and the rows written later.
 
-Part of `SqliteStore`, used by the store thread alone. Nothing here begins or ends a transaction.
-Reads raise StoreError; errors of other methods are SQLite's.
+See `sqlite.tables` for threads and transactions. Reads raise StoreError; errors of other methods
+are SQLite's.
 """
 
 import sqlite3

@@ -1,12 +1,12 @@
 """SqliteStore: operations and their outcomes in an SQLite database, as `Store` promises.
 
-Committed means on disk: WAL with `synchronous=FULL`. Used by one thread at a time: see `Store`.
+Committed means on disk: WAL with `synchronous=FULL`. For threads see `Store`.
 
 Rows are appended in order of their numbers, and deleted in bulk; so a commit touches few pages,
 however many operations wait. An operation has ended if there is an outcome with its number.
 
-Many rows go into a statement, and many operations into a row: each statement releases the GIL, and
-getting it back can take milliseconds while another thread computes.
+Many rows go into a statement, and many operations into a row: each statement releases the GIL,
+which can take milliseconds to get back.
 """
 
 import contextlib
@@ -85,8 +85,7 @@ class SqliteStore(TableStore):
 
     Only the server's user may read the file, under any umask. `connect` opens the connection,
     `files` are those of the system, `note` gets the progress of a long start. Raises StoreError for
-    a file that is another database, damaged, or cannot be written. All methods raise StoreError
-    when the disk fails.
+    a file that is another database, damaged, or cannot be written.
     """
 
     def __init__(
@@ -357,7 +356,7 @@ class SqliteStore(TableStore):
         return self._tables[table].select_keys(keys, columns)
 
     def trouble(self) -> str:
-        """Say what has become of the files; empty: unchanged."""
+        """See `FileWatch.trouble`."""
         if self._path is None:
             return ""
         if self._watch is None:

@@ -1,7 +1,6 @@
 """The store's small tables, and SQL statements over many rows or values at once.
 
-Parts of `SqliteStore`, used by the store thread alone. Nothing here begins or ends a transaction;
-errors are SQLite's.
+Used by the store thread alone. Nothing here begins or ends a transaction; errors are SQLite's.
 """
 
 import sqlite3
@@ -15,10 +14,10 @@ _VALUES_PER_STATEMENT: Final = 500
 
 
 class RowInserter:
-    """Inserts many rows with one statement, in a few sizes, which SQLite compiles once.
+    """Inserts many rows with one statement, in a few sizes, each compiled once.
 
-    `nullable`: columns that take an empty text for NULL. `limit`: how many variables
-    SQLite allows in a statement. `verb`: the statement's first words.
+    `nullable`: columns that take an empty text for NULL. `limit`: most variables of a statement.
+    `verb`: the statement's first words.
     """
 
     def __init__(
@@ -53,13 +52,13 @@ class RowInserter:
 
 
 def chunks(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    """Yield the values in portions that fit into a statement."""
+    """Yield portions that fit into a statement."""
     for start in range(0, len(values), _VALUES_PER_STATEMENT):
         yield values[start : start + _VALUES_PER_STATEMENT]
 
 
 def placeholders(values: Sequence[Any]) -> str:
-    """Return the SQL of a list with a placeholder for each value."""
+    """Return the SQL of a list of placeholders."""
     return f"({', '.join('?' * len(values))})"
 
 

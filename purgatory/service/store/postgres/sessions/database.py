@@ -37,7 +37,7 @@ class Database:
     """The database of `url`; `name` returns the name of the next session.
 
     `connect_s` and `answer_s`: the seconds that an attempt to connect, and a group, may take.
-    `interrupt` ends waits; a simulation has its own.
+    `interrupt` ends waits.
     """
 
     def __init__(
@@ -131,9 +131,9 @@ class Database:
             session.close()
 
     def read(self, *statements: Statement) -> list[Rows]:
-        """Return the rows of each statement, after as many attempts as needed.
+        """Return the rows of each statement, with retries.
 
-        Raises StoreError: see `is_patient`; or if the database refuses the statements for good.
+        Raises StoreError: see `is_patient`; or if the database refuses for good.
         """
         is_noted = False
         while True:

@@ -1,8 +1,8 @@
 """DatabaseSession: a connection to PostgreSQL that runs groups of statements, a round trip each.
 
 All statements of a group are sent at once, in a pipeline, and each wait has an end: also for a
-stopped database whose kernel still confirms. There is no state between groups, so a pooler may give
-each transaction another connection. One thread at a time.
+stopped database whose kernel still confirms. Groups share no state, so a pooler may give each
+another connection. One thread at a time.
 """
 
 import select
@@ -83,9 +83,9 @@ class DatabaseSession:
     def run(self, statements: Sequence[Statement], timeout_s: float) -> list[pq.abc.PGresult]:
         """Run statements in one round trip; return their results.
 
-        Without BEGIN, the statements are one transaction. Raises StatementRefused if the database
-        refuses a statement: nothing was kept, and a transaction in progress is rolled back. Raises
-        SessionLost without an answer: the session is then useless.
+        Without BEGIN, the statements are one transaction. Raises StatementRefused: nothing was
+        kept, and a transaction in progress is rolled back. Raises SessionLost without an answer:
+        the session is then useless.
         """
         deadline_s = time.monotonic() + timeout_s
         self.notices = []
