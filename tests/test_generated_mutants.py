@@ -82,8 +82,8 @@ def test_the_tests_of_a_module():
     """The file that mirrors it, and those of its folder."""
     yqueue = {"tests": "tests/mq/queues/test_yqueue.py", "room": "tests/mq/queues"}
     assert places_of(ROOT, "mq/queues/yqueue.py") == yqueue
-    processor = "purgatory/spark/stream/processor.py"
-    assert places_of(ROOT, processor) == {"room": "tests/purgatory/spark/stream"}
+    state = "purgatory/spark/stream/shard_state.py"
+    assert places_of(ROOT, state) == {"room": "tests/purgatory/spark/stream"}
 
 
 def test_a_fault_is_found_by_the_tests_of_its_module(tmp_path):

@@ -40,7 +40,7 @@ def interruptible(code):
 
 
 # The latter two are callbacks of weak references: of a weak set, of a reader's thread.
-FINALIZERS = ("__del__", "_remove", "_note_end")
+FINALIZERS = ("__del__", "remove", "_remove", "_note_end")
 
 
 def in_finalizer(frame):

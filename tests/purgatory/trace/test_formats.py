@@ -26,11 +26,13 @@ from purgatory.trace import (
     write_outcomes,
 )
 from purgatory.trace.formats import open_rows
+from purgatory.trace.validation import FARTHEST_MS
 from tests.testing.trace_files import round_trip, text_file
 
 SUFFIXES = ["parquet", "csv", "jsonl", "ndjson", "json", "csv.gz", "jsonl.gz", "CSV", "json.GZ"]
 
 int64 = st.integers(-(2**63), 2**63 - 1)
+times_of_rows = st.integers(-FARTHEST_MS, FARTHEST_MS)
 # All that UTF-8 can hold, with what CSV and JSON find hard made likely.
 hard = st.sampled_from(['"', ",", "\n", "\r", "\r\n", "\0", " ", "\ufeff", "\u2028", "\\", "é"])
 texts = st.text() | st.lists(hard | st.characters(exclude_categories=("Cs",)), max_size=4).map(
@@ -44,7 +46,7 @@ plain_names = names.filter(lambda name: "|" not in name)
 def operations(draw):
     """Any operation that every format can hold."""
     keys = tuple(draw(st.lists(plain_names, min_size=1, max_size=4)))
-    submitted_ms = draw(int64)
+    submitted_ms = draw(times_of_rows)
     return Operation(
         draw(names),
         draw(texts),
@@ -58,7 +60,7 @@ def operations(draw):
 @st.composite
 def events(draw):
     """Any event, held and failed ones, too."""
-    at_ms = draw(int64)
+    at_ms = draw(times_of_rows)
     hold_ms = draw(st.just(0) | st.integers(0, min(2**63 - 1, 2**63 - 1 - at_ms)))
     return KeyEvent(draw(names), at_ms, hold_ms, draw(st.booleans()))
 
@@ -66,7 +68,7 @@ def events(draw):
 @st.composite
 def extensions(draw):
     """Any extension."""
-    at_ms = draw(int64)
+    at_ms = draw(times_of_rows)
     timeout_ms = draw(st.integers(0, min(2**63 - 1, 2**63 - 1 - at_ms)))
     return Extension(draw(names), at_ms, timeout_ms)
 

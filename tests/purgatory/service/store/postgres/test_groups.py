@@ -260,7 +260,7 @@ class TestDoubt:
         assert store.waits_for() == ""
         commit = Commit(store, submit(1))
         eventually(lambda: proxy.connections > 1)  # it has given the first one up
-        assert store.waits_for().endswith("no answer in time")
+        eventually(lambda: store.waits_for().endswith("no answer in time"))
         proxy.set(Link.FORWARD)
         assert not commit.result().fatal
         assert store.lease.raises
