@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -371,4 +372,5 @@ class JobMachine(RuleBasedStateMachine):
 
 
 TestJobs = JobMachine.TestCase
+TestJobs.pytestmark = [pytest.mark.timeout(600)]  # each commit waits for the disk
 TestJobs.settings = settings(max_examples=50, stateful_step_count=50, deadline=None)
