@@ -84,14 +84,14 @@ class _PollOperation:
         else:
             self._watch_descriptor(blocking_poller.descriptor_of(thing), flags)
 
-    def _watch_socket(self, waiters: "SocketWaiters", flags: int) -> None:
+    def _watch_socket(self, waiters: SocketWaiters, flags: int) -> None:
         self._waiters.append(waiters)
         for event, queue in ((IN, waiters.receiving), (OUT, waiters.sending)):
             if flags & event:
                 self._watch_queue(waiters, queue)
                 self._undo.append(partial(self._stop_watching, id(queue)))
 
-    def _watch_queue(self, waiters: "SocketWaiters", queue: deque[SocketOperation]) -> None:
+    def _watch_queue(self, waiters: SocketWaiters, queue: deque[SocketOperation]) -> None:
         ready: Future = self._loop.create_future()
         waiters.enqueue(queue, SocketOperation(ready, None))
         ready.add_done_callback(partial(self._on_ready, waiters, queue))
@@ -111,7 +111,7 @@ class _PollOperation:
         self._undo.append(copy.close)
 
     def _on_ready(
-        self, waiters: "SocketWaiters", queue: deque[SocketOperation], ready: Future
+        self, waiters: SocketWaiters, queue: deque[SocketOperation], ready: Future
     ) -> None:
         if ready.cancelled():
             self._future.cancel()  # the socket was closed

@@ -111,7 +111,7 @@ class Pipe(FlowControl):
         self.delay: bool = True  # read what is left before acknowledging the peer's end
         self.endpoint: str | None = None  # the near socket's address of the peer
         self.routing_id: bytes = b""  # of the socket at the far end
-        self.given_id: bytes = b""  # the id that the near socket gives it: CONNECT_ROUTING_ID
+        self.given_id: bytes = b""  # the near socket's id for the peer: CONNECT_ROUTING_ID
         self._in = inbound
         self._out: Queue | None = outbound
         # As far as known; also False in a state that forbids the direction.

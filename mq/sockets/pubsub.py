@@ -83,7 +83,7 @@ class Xpub(_Distributing):
             self._subscriptions.remove(topic, pipe, completely=True)
 
     def _is_end_notified(self, topic: bytes, pipe: Pipe) -> bool:
-        """Whether a subscription that ends with its peer is reported."""
+        """Whether the end of a subscription by the end of the peer is reported."""
         options = self.options
         if options[SocketOption.XPUB_MANUAL]:
             return False  # the request is

@@ -96,7 +96,7 @@ class Router(SocketBase):
     def _reassign_id(self, routing_id: bytes) -> None:
         old = self._by_id[routing_id]
         if self._is_receiving(old):
-            # Ends with the message: its parts stay together, behind the id that they had.
+            # Ends with the message: the parts of a message stay together, behind the old id.
             self._replaced, self._replaced_id = old, routing_id
         else:
             old.terminate(True)

@@ -80,7 +80,7 @@ class AsyncPurgatory:
 
     @property
     def purgatory(self) -> Purgatory:
-        """The purgatory itself, for threads and for its other methods. Any thread."""
+        """The purgatory, for threads and for further methods. Any thread."""
         return self._purgatory
 
     @property
