@@ -52,6 +52,11 @@ def find_paths(spark: SparkSession, path: str) -> list[str]:
     )
 
 
+def local_name(path: str) -> str:
+    """Return a path without the scheme of local disks, for errors."""
+    return re.sub(f"^{_LOCAL}:/+", "/", path)
+
+
 def escape_glob(path: str) -> str:
     """Return a glob for exactly the path."""
     return _GLOB.sub(r"\\\g<0>", path)

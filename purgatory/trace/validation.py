@@ -17,6 +17,8 @@ INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
 #: The farthest time of a row from 1970, 36 million years: a timer counts it with any timeout.
 FARTHEST_MS: Final = 2**60
+#: What is expected of such a time, for errors.
+NEAR_TIME: Final = "a time within 2**60 ms of 1970"
 COMPLETED: Final = "completed"
 EXPIRED: Final = "expired"
 FAILED: Final = "failed"
@@ -159,12 +161,12 @@ def _are_int64_in_array(pa: Any, array: Any, _beside: Any) -> bool:
 
 def _time_fault(value: Any, beside: Any) -> str:
     is_near = type(value) is int and -FARTHEST_MS <= value <= FARTHEST_MS
-    return "" if is_near else _int64_fault(value, beside) or "a time within 2**60 ms of 1970"
+    return "" if is_near else _int64_fault(value, beside) or NEAR_TIME
 
 
 def _are_times(values: list[Any], _beside: Any) -> bool:
-    is_int = set(map(type, values)) == {int}
-    return is_int and min(values) >= -FARTHEST_MS and max(values) <= FARTHEST_MS
+    is_good = _are_int64(values, None)
+    return is_good and min(values) >= -FARTHEST_MS and max(values) <= FARTHEST_MS
 
 
 def _are_times_in_array(pa: Any, array: Any, _beside: Any) -> bool:

@@ -7,12 +7,12 @@ call.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from purgatory.spark.errors import TableError, wrapping_spark_errors
+from purgatory.spark.filesystem import local_name
 from purgatory.spark.tables.footers import UNTYPED, footer_types
 from purgatory.spark.tables.schema import EVENTS, EXTENSIONS, OPERATIONS
 from purgatory.spark.tables.timestamps import TIME_COLUMNS
@@ -47,7 +47,7 @@ def check_types(spark: SparkSession, files: Iterable[str], columns: Iterable[str
 
 
 def _check_file(file: str, types: Mapping[str, str]) -> None:
-    shown = re.sub("^file:/+", "/", file)
+    shown = local_name(file)
     for name, kind in types.items():
         wanted = _WANTED.get(name)
         if wanted is None:

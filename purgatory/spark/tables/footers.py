@@ -8,15 +8,14 @@ integers. The footers tell more, of the table's columns alone.
 from __future__ import annotations
 
 import base64
-import re
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.ipc
 
 from purgatory.spark.errors import TableError
+from purgatory.spark.filesystem import local_name
 from purgatory.trace.errors import TraceError
 from purgatory.trace.parquet_format import check_case
 
@@ -49,19 +48,18 @@ def footer_types(
 
     Raises `TableError` for a file with a name that differs from one of `names` only by case.
     """
-    return [_types_in(spark, file, names) for file in files]
+    return [_types_in(file, _metadata(spark, file), names) for file in files]
 
 
-def _types_in(spark: SparkSession, file: str, names: Collection[str]) -> dict[str, str]:
-    with _metadata(spark, file) as metadata:
-        schema = metadata.getSchema()
-        _check_case(file, [str(column.getName()) for column in schema.getFields()], names)
-        durations = _durations(metadata.getKeyValueMetaData().get(_OF_ARROW))
-        return {
-            name: DURATION if name in durations else _type_name(schema.getType(name))
-            for name in names
-            if schema.containsField(name)
-        }
+def _types_in(file: str, metadata: Any, names: Collection[str]) -> dict[str, str]:
+    schema = metadata.getSchema()
+    _check_case(file, [str(column.getName()) for column in schema.getFields()], names)
+    durations = _durations(metadata.getKeyValueMetaData().get(_OF_ARROW))
+    return {
+        name: DURATION if name in durations else _type_name(schema.getType(name))
+        for name in names
+        if schema.containsField(name)
+    }
 
 
 def _durations(written: str | None) -> set[str]:
@@ -84,16 +82,15 @@ def _type_name(column: Any) -> str:
 def footer_columns(spark: SparkSession, file: str, names: Collection[str]) -> FooterColumns:
     """Return what a file says of some columns; `TableError` as for `footer_types`."""
     jvm: Any = spark.sparkContext._jvm
-    types = _types_in(spark, file, names)
-    with _metadata(spark, file) as metadata:
-        schema = metadata.getSchema()
-        typed = [name for name, kind in types.items() if kind != UNTYPED]
-        if not typed:
-            return FooterColumns("", tuple(types.items()))
-        columns = jvm.java.util.ArrayList()
-        for name in typed:
-            columns.add(schema.getType(name))
-        chosen = jvm.org.apache.parquet.schema.MessageType("table", columns)
+    metadata = _metadata(spark, file)
+    types = _types_in(file, metadata, names)
+    typed = [name for name, kind in types.items() if kind != UNTYPED]
+    if not typed:
+        return FooterColumns("", tuple(types.items()))
+    columns = jvm.java.util.ArrayList()
+    for name in typed:
+        columns.add(metadata.getSchema().getType(name))
+    chosen = jvm.org.apache.parquet.schema.MessageType("table", columns)
     parquet = jvm.org.apache.spark.sql.execution.datasources.parquet
     converter = parquet.ParquetToSparkSchemaConverter(spark._jsparkSession.sessionState().conf())
     return FooterColumns(str(converter.convert(chosen).json()), tuple(types.items()))
@@ -101,20 +98,22 @@ def footer_columns(spark: SparkSession, file: str, names: Collection[str]) -> Fo
 
 def _check_case(file: str, found: Collection[str], names: Collection[str]) -> None:
     try:
-        check_case(re.sub("^file:/+", "/", file), found, names)
+        check_case(local_name(file), found, names)
     except TraceError as error:
         raise TableError(str(error)) from None
 
 
-@contextmanager
-def _metadata(spark: SparkSession, file: str) -> Iterator[Any]:
+def _metadata(spark: SparkSession, file: str) -> Any:
     context = spark.sparkContext
     jvm: Any = context._jvm
-    settings = context._jsc.hadoopConfiguration()
+    settings = jvm.org.apache.hadoop.conf.Configuration(context._jsc.hadoopConfiguration())
+    # Without files of checksums: Hadoop cannot name the one of a file with a colon.
+    settings.set("fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
+    settings.set("fs.file.impl.disable.cache", "true")
     path = jvm.org.apache.hadoop.fs.Path(file)
     source = jvm.org.apache.parquet.hadoop.util.HadoopInputFile.fromPath(path, settings)
     reader = jvm.org.apache.parquet.hadoop.ParquetFileReader.open(source)
     try:
-        yield reader.getFileMetaData()
+        return reader.getFileMetaData()
     finally:
         reader.close()

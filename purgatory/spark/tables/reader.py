@@ -22,7 +22,13 @@ from pyspark.sql.types import DecimalType, LongType, StringType, StructField, St
 
 from purgatory.printable import printable
 from purgatory.spark.errors import SPARK_ERRORS, TableError, error_message
-from purgatory.spark.filesystem import LITERAL_PATHS, FileSystem, file_system_for, find_paths
+from purgatory.spark.filesystem import (
+    LITERAL_PATHS,
+    FileSystem,
+    file_system_for,
+    find_paths,
+    local_name,
+)
 from purgatory.spark.tables.footers import DURATION, FooterColumns, footer_columns, footer_types
 from purgatory.spark.tables.line_parser import (
     CSV,
@@ -260,10 +266,8 @@ def _parse_inferred(
     check_case(path, schema.names, table.schema.names)
     rows = spark.read.options(**_options(files)).schema(schema).parquet(*files)
     odd = _odd_columns(spark, rows, table)
-    # One footer is enough for most tables: a journal may have thousands. For a name with a colon
-    # Hadoop finds no file of checksums, and opens none.
-    looked_at = files if odd else [file for file in files if ":" not in file.split("/")[-1]][:1]
-    types = footer_types(spark, looked_at, table.schema.names) or [{}]
+    # One footer is enough for most tables: a journal may have thousands.
+    types = footer_types(spark, files if odd else files[:1], table.schema.names)
     if _METADATA in rows.columns or len({*map(str, types)}) > 1:
         return _parse_by_footers(spark, files, table)
     return [_parsed_parquet(rows, table, types[0], path)]
@@ -415,7 +419,7 @@ def _position_in_text_file() -> Column:
 def _with_sequence(spark: SparkSession, files: TraceFiles, parsed: ParsedRows) -> ParsedRows:
     if len(files.names) <= 1:
         return parsed._replace(extra=[F.col(PLACE).alias(SEQUENCE)])
-    names = enumerate(re.sub("^file:/+", "/", name) for name in files.names)
+    names = enumerate(local_name(name) for name in files.names)
     numbers = local_table(spark, _NUMBERS, names)
     rows = parsed.rows.join(F.broadcast(numbers), FILE, "left")
     seq = F.shiftleft("_number", _FILE_SHIFT) + F.col(PLACE)

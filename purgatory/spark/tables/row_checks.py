@@ -31,7 +31,7 @@ from purgatory.spark.errors import TableError
 from purgatory.spark.tables.schema import EVENTS, EXTENSIONS, OPERATIONS, SEQUENCE
 from purgatory.spark.tables.timestamps import is_time, ms_of_timestamp
 from purgatory.trace import tables
-from purgatory.trace.validation import FARTHEST_MS
+from purgatory.trace.validation import FARTHEST_MS, NEAR_TIME
 
 if TYPE_CHECKING:
     from purgatory.trace.tables import Table
@@ -289,7 +289,7 @@ def integer_rules(name: str, columns: Mapping[str, ParsedColumn]) -> list[Rule]:
 
 def _time_rules(name: str, columns: Mapping[str, ParsedColumn]) -> list[Rule]:
     is_near = columns[name].value.between(-FARTHEST_MS, FARTHEST_MS)
-    return [*integer_rules(name, columns), Rule(name, is_near, "a time within 2**60 ms of 1970")]
+    return [*integer_rules(name, columns), Rule(name, is_near, NEAR_TIME)]
 
 
 def _timeout_rules(name: str, columns: Mapping[str, ParsedColumn]) -> list[Rule]:
