@@ -96,10 +96,9 @@ from purgatory.service.store.rows import Options
 
 # Added to a session's name: submits have remembered answers of their own.
 _SUBMITS: Final = "#submits"
-#: Carries out a request in the open transaction; returns the answer, None: it comes later.
-Change = Callable[[Transaction, ClientRequest], Any]
-#: Carries out a request that nothing on disk depends on, at a time; returns the answer.
-InMemory = Callable[[ClientRequest, int], Any]
+#: Carries out a request, which the command has, in the open transaction; returns the answer, None:
+#: it comes later.
+Change = Callable[[Transaction, ClientRequest, Any], Any]
 
 
 class RequestHandler:
@@ -154,7 +153,8 @@ class RequestHandler:
             EndLease: named_leases.end,
             SetLimit: limits.change,
         }
-        self._in_memory: dict[type[Request], InMemory] = {
+        # Nothing on disk depends on them.
+        self._in_memory: dict[type[Request], Change] = {
             Work: jobs.work,
             Keep: jobs.keep,
             Begin: jobs.begin,
@@ -195,10 +195,9 @@ class RequestHandler:
         elif isinstance(request, Acknowledge):
             self._acknowledge(transaction, command, request)
         elif (change := self._repeatable.get(kind)) is not None:
-            self._reply(transaction, command, change(transaction, command))
-        elif (do := self._in_memory.get(kind)) is not None:
-            answer = do(command, transaction.clock_ms)
-            if answer is not None:
+            self._reply(transaction, command, change(transaction, command, request))
+        elif (change := self._in_memory.get(kind)) is not None:
+            if (answer := change(transaction, command, request)) is not None:
                 transaction.unconditional_replies.append((command.route, answer))
         else:
             self.reads.add(command)
@@ -248,9 +247,10 @@ class RequestHandler:
 
     def _apply_once(self, transaction: Transaction, command: ClientRequest, change: Change) -> None:
         """Do a request; if it was done before, repeat the reply."""
-        session, seq = command.session, command.request.seq
+        session, request = command.session, command.request
+        seq = request.seq
         if not session:
-            reply = change(transaction, command)
+            reply = change(transaction, command, request)
             if reply is None or not self._is_spread(transaction, command, reply):
                 self._reply(transaction, command, reply)
             return
@@ -264,7 +264,7 @@ class RequestHandler:
         frame = replies.find(session, seq)
         if frame is None:
             replies.check_room(command.client, session)
-            reply = change(transaction, command)
+            reply = change(transaction, command, request)
             if reply is None:
                 self._reply(transaction, command, None)
                 return
@@ -335,34 +335,30 @@ class RequestHandler:
         now_ms = self._state.stamp.now_ms
         self._state.replies.add(session, seq, frame, now_ms, transaction.changes)
 
-    def _complete(self, transaction: Transaction, command: ClientRequest) -> Completed:
-        request = command.request
-        assert isinstance(request, Complete)
+    def _complete(self, transaction: Transaction, _: ClientRequest, request: Complete) -> Completed:
         for completion in request.completions:
             self._validator.check_completion(completion)
         self._check_held(request)
         self._check_memory(request)
         return Completed(request.seq, transaction.events.complete_all(request.completions))
 
-    def _extend(self, transaction: Transaction, command: ClientRequest) -> Extended:
-        request = command.request
-        assert isinstance(request, Extend)
+    def _extend(
+        self, transaction: Transaction, command: ClientRequest, request: Extend
+    ) -> Extended:
         for extension in request.extensions:
             self._validator.check_timeout(extension.timeout_ms)
         return Extended(request.seq, transaction.extend(request.extensions, command.owner))
 
-    def _fail(self, transaction: Transaction, command: ClientRequest) -> Failed:
-        request = command.request
-        assert isinstance(request, Fail)
+    def _fail(self, transaction: Transaction, _: ClientRequest, request: Fail) -> Failed:
         left = self._state.memory_left
         for failure in request.failures:
             self._validator.check_failure(failure)
             left = self._check_spread(failure.key, len(failure.message), left)
         return Failed(request.seq, transaction.events.fail_all(request.failures))
 
-    def _cancel(self, transaction: Transaction, command: ClientRequest) -> Cancelled:
-        request = command.request
-        assert isinstance(request, Cancel)
+    def _cancel(
+        self, transaction: Transaction, command: ClientRequest, request: Cancel
+    ) -> Cancelled:
         return Cancelled(request.seq, transaction.cancel(request.op_ids, command.owner))
 
     def _check_held(self, request: Complete) -> None:

@@ -66,16 +66,13 @@ class JobAnswers:
         #: Returns why commits fail; the store loop sets it.
         self.commit_error: Callable[[], str] = str
 
-    def read(self, command: ClientRequest) -> Iterator[bytes | None]:
-        """Answer `ReadJobs`."""
-        request = command.request
-        assert isinstance(request, ReadJobs)
+    def read(self, command: ClientRequest, request: ReadJobs) -> Iterator[bytes | None]:
+        """Read jobs by id."""
         return self._states(command, request.job_ids)
 
-    def watch(self, command: ClientRequest) -> Iterator[bytes | None]:
-        """Answer `WatchJobs`; from now on the connection hears of ends."""
-        request, watches = command.request, self._state.jobs.watches
-        assert isinstance(request, WatchJobs)
+    def watch(self, command: ClientRequest, request: WatchJobs) -> Iterator[bytes | None]:
+        """Read jobs by id; from now on the connection hears of ends."""
+        watches = self._state.jobs.watches
         if request.stop:
             watches.stop(command.route, request.job_ids)
         else:
@@ -129,10 +126,8 @@ class JobAnswers:
         status = None if found is None else self._remembered.job(found)
         return JobStatus(job_id, "unknown") if status is None else status
 
-    def page(self, command: ClientRequest) -> Iterator[bytes | None]:
-        """Answer `ListJobs`: a page, possibly short though more follow."""
-        request = command.request
-        assert isinstance(request, ListJobs)
+    def page(self, command: ClientRequest, request: ListJobs) -> Iterator[bytes | None]:
+        """List a page of jobs, possibly short though more follow."""
         wanted, order = request.wanted, request.order
         if order not in ORDERS:
             yield _malformed(request.seq, f"order is {order!r}; expected one of {ORDERS}")
@@ -145,7 +140,7 @@ class JobAnswers:
         found: list[JobRecord] = []
         is_end = False
         for _ in range(MAX_PORTIONS):
-            after, is_end = self._look(command, after, limit, found)
+            after, is_end = self._look(request, command.owner, after, limit, found)
             if is_end or len(found) >= limit:
                 break
             yield None
@@ -153,14 +148,13 @@ class JobAnswers:
 
     def _look(
         self,
-        command: ClientRequest,
+        request: ListJobs,
+        owner: str | None,
         after: tuple[int, int],
         limit: int,
         found: list[JobRecord],
     ) -> tuple[tuple[int, int], bool]:
         """Examine some jobs; return the next place, and if it is the end."""
-        request, owner = command.request, command.owner
-        assert isinstance(request, ListJobs)
         wanted, by_due = request.wanted, request.order == "due"
         left = LOOKED_AT
         for job in self._state.jobs.walk(wanted, request.order, after):
@@ -181,11 +175,9 @@ class JobAnswers:
             room -= fit_values(status, room)
         return statuses
 
-    def count(self, command: ClientRequest) -> Iterator[bytes | None]:
-        """Answer `CountJobs`; with a filter or a client the server examines each job."""
-        request, owner = command.request, command.owner
-        assert isinstance(request, CountJobs)
-        wanted = request.wanted or _ANY
+    def count(self, command: ClientRequest, request: CountJobs) -> Iterator[bytes | None]:
+        """Count jobs; with a filter or a client the server examines each job."""
+        wanted, owner = request.wanted or _ANY, command.owner
         if (wrong := wrong_filter(wanted)) is not None:
             yield _malformed(request.seq, wrong)
             return
@@ -201,11 +193,9 @@ class JobAnswers:
         ]
         yield encode(CountedJobs(request.seq, rows))
 
-    def overview(self, command: ClientRequest) -> Iterator[bytes | None]:
-        """Answer `ReadOverview`; with a client the server examines each job."""
-        request, state = command.request, self._state
-        assert isinstance(request, ReadOverview)
-        client = command.owner or request.client
+    def overview(self, command: ClientRequest, request: ReadOverview) -> Iterator[bytes | None]:
+        """Count jobs and operations; with a client the server examines each job."""
+        state, client = self._state, command.owner or request.client
         if client != request.client and request.client is not None:
             yield encode(Overview(request.seq, [], {}))
             return
