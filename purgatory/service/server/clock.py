@@ -130,12 +130,12 @@ class TransactionClock:
 
 
 class Stamp:
-    """The present stamp; the keys with an event at it, or closed for it."""
+    """The present stamp; the keys with an event at it, with a failure, or closed for it."""
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms: int = now_ms
         self.keys: set[str] = set()
-        self._failed_keys: set[str] = set()
+        self.failed_keys: set[str] = set()
         self._closed_keys: set[str] = set()
 
     def follow(self, clock_ms: int) -> None:
@@ -143,7 +143,7 @@ class Stamp:
         if clock_ms > self.now_ms:
             self.now_ms = clock_ms
             self.keys.clear()
-            self._failed_keys.clear()
+            self.failed_keys.clear()
             self._closed_keys.clear()
 
     def begin_next(self) -> None:
@@ -163,12 +163,4 @@ class Stamp:
         """Note an event of a key at this stamp."""
         self.keys.add(key)
         if failed:
-            self._failed_keys.add(key)
-
-    def has_event(self, key: str) -> bool:
-        """Whether an event of a key has this stamp."""
-        return key in self.keys
-
-    def has_failure(self, key: str) -> bool:
-        """Whether a failure of a key has this stamp."""
-        return key in self._failed_keys
+            self.failed_keys.add(key)

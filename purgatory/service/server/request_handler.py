@@ -340,7 +340,9 @@ class RequestHandler:
             self._validator.check_completion(completion)
         self._check_held(request)
         self._check_memory(request)
-        return Completed(request.seq, transaction.events.complete_all(request.completions))
+        complete = transaction.events.complete
+        counts = [complete(each, place) for place, each in enumerate(request.completions)]
+        return Completed(request.seq, counts)
 
     def _extend(
         self, transaction: Transaction, command: ClientRequest, request: Extend
@@ -354,7 +356,8 @@ class RequestHandler:
         for failure in request.failures:
             self._validator.check_failure(failure)
             left = self._check_spread(failure.key, len(failure.message), left)
-        return Failed(request.seq, transaction.events.fail_all(request.failures))
+        fail = transaction.events.fail
+        return Failed(request.seq, [fail(each, at) for at, each in enumerate(request.failures)])
 
     def _cancel(
         self, transaction: Transaction, command: ClientRequest, request: Cancel
@@ -508,7 +511,7 @@ class RequestHandler:
         outcomes = transaction.outcomes
         pushes = outcome_pushes(self._store, outcomes) if outcomes else []
         state = self._state
-        if not state.unnoted and (state.leases.by_number or state.leases.notices.leases):
+        if not state.unnoted and (state.leases.by_number or state.leases.untold):
             frames += self._job_frames.assign(transaction.clock_ms)
         if state.jobs.watches.ended:
             frames += job_end_frames(state, self._store)

@@ -95,7 +95,7 @@ class Server:
         self._sink = sink
         self._secure = secure
         self._owns_process = owns_process
-        self._open_store = open_store or partial(open_file, note=self._note_opening)
+        self._open_store = open_store or partial(open_file, note=partial(setattr, self, "_opening"))
         self._opening = "opening the database"
         self._end_callbacks: list[Callable[[], None]] = []
         self._reload_callbacks: list[Callable[[], None]] = []
@@ -208,14 +208,8 @@ class Server:
             remember_ms=int(config.remember_ended * 1000),
             retention_ms=int(config.retention * 1000),
             guard=self._guard,
-            note_state=self._note_state,
+            note_state=partial(setattr, self, "_loading"),
         )
-
-    def _note_opening(self, text: str) -> None:
-        self._opening = text
-
-    def _note_state(self, state: ServerState) -> None:
-        self._loading = state
 
     def start_progress(self) -> str:
         """Say how far a start is; empty once the server runs. Any thread."""

@@ -120,11 +120,12 @@ class ServerState:
         self.max_memory: int = max_memory
         self.pending_bytes: int = 0
         self.clock: TransactionClock = TransactionClock(start_ms)
-        self._executor = DeferredExecutor()
+        #: The due operations that `expire_due` has left.
+        self.due: DeferredExecutor = DeferredExecutor()
         # Shorter than a millisecond, the unit of the store and the messages, because an expiry is
         # reported within it; no shorter, because each tick is a transaction.
         self.timer: Timer = Timer(
-            name, tick_ms=TICK_NS / NS_PER_MS, clock=self.clock, executor=self._executor
+            name, tick_ms=TICK_NS / NS_PER_MS, clock=self.clock, executor=self.due
         )
         self.purgatory: Purgatory = Purgatory(
             name, timer=self.timer, journal=self, registry=registry
@@ -155,7 +156,7 @@ class ServerState:
         #: commits take long.
         self.portion: int = PORTION
         self.leases: JobLeases = JobLeases(epoch)
-        self.leases.observer = self.jobs
+        self.leases.on_moved = self.jobs.moved
         self.mass_cancels: MassCancels = MassCancels()
         self.waiting_moves: WaitingMoves = WaitingMoves()
         self.repeats: RepeatRegistry = RepeatRegistry()
@@ -246,7 +247,7 @@ class ServerState:
         for operation in self.parts.lists.watchers_of(key):
             assert isinstance(operation, PendingOperation)
             found.append(operation)
-        found.sort(key=_number)  # a roll-back may have watched some anew
+        found.sort(key=lambda one: one.number)  # a roll-back may have watched some anew
         return found
 
     def is_for_many(self, count: int, value: bytes) -> bool:
@@ -274,20 +275,11 @@ class ServerState:
         if now_ns >= self._next_deadline_ns:
             self._next_deadline_ns = 0
             self.timer.advance_clock()
-            self._executor.run(enough)
-            if not self._executor:
+            self.due.run(enough)
+            if not self.due:
                 delay = self.timer.delay_to_next()
                 now_ns = self.clock.now_ns()
                 self._next_deadline_ns = _NEVER_NS if delay is None else now_ns + round(delay * 1e9)
-
-    @property
-    def has_unfinished_expiry(self) -> bool:
-        """Whether `expire_due` has left due operations."""
-        return bool(self._executor)
-
-    def interrupt_expiry(self) -> None:
-        """End `expire_due`, if it runs, after the present operation."""
-        self._executor.interrupt()
 
     def next_wake_ns(self) -> int | None:
         """Return when something is due, or held long enough; None: never.
@@ -304,10 +296,6 @@ class ServerState:
         assert isinstance(operation, PendingOperation)
         if self.receiver is not None:
             self.receiver.add_outcome(operation, outcome)
-
-
-def _number(operation: PendingOperation) -> int:
-    return operation.number
 
 
 # Not visited at exit: no lock is among a million records.

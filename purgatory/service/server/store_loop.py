@@ -39,13 +39,7 @@ from purgatory.service.server.commands import (
 )
 from purgatory.service.server.commits import Commits
 from purgatory.service.server.fair_queue import RequestQueue
-from purgatory.service.server.journal.journal_rows import (
-    event_rows,
-    extension_rows,
-    job_rows,
-    operation_rows,
-    outcome_rows,
-)
+from purgatory.service.server.journal.journal_rows import committed_rows
 from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.journal.journal_start import start_journal
 from purgatory.service.server.leases.lease_ends import WORKER_GONE
@@ -369,7 +363,7 @@ class StoreLoop:
         if self._commits.retry_ms:  # nothing was written
             self._late_ms = min(self._late_ms or first_ms, first_ms or self._late_ms)
         else:  # in order of deadline: the remaining were due later
-            self._late_ms = last_ms if last_ms and self.state.has_unfinished_expiry else 0
+            self._late_ms = last_ms if last_ms and self.state.due else 0
 
     def _handle_requests(self, transaction: Transaction) -> Transaction:
         """Handle the requests that fit."""
@@ -430,21 +424,10 @@ class StoreLoop:
         self._answer(answer)
         if self._observer is not None:
             self._observer.ended(transaction, None, answer)
-        changes = transaction.changes
-        if self._sink is not None and (
-            transaction.submitted
-            or transaction.outcomes
-            or changes.queued_events
-            or changes.queued_extensions
-            or changes.queued_jobs
-        ):
-            self._sink.write(
-                operation_rows(transaction),
-                outcome_rows(transaction),
-                event_rows(transaction),
-                extension_rows(transaction),
-                job_rows(transaction),
-            )
+        if self._sink is not None:
+            rows = committed_rows(transaction)
+            if any(rows):
+                self._sink.write(*rows)
 
     def _roll_back(self, transaction: Transaction, error: StoreError) -> None:
         transaction.roll_back()
@@ -488,7 +471,7 @@ class StoreLoop:
         transaction.prepare()
         self._commits.write(transaction.changes)
         transaction.publish()
-        self._maintenance.write_remembered()
+        self._maintenance.remembering.stop()
         acknowledgements = pack_acknowledgements(self.state.retention)
         self._store.set_metadata({**self.clock.metadata(), ACKNOWLEDGED: acknowledgements})
 

@@ -65,9 +65,10 @@ class ControlRequests:
         if (running := cancels.find(session, request.seq)) is not None:
             running.commands.append(command)
             return
-        if cancels.length >= MOST:
+        if len(cancels.running) + len(cancels.begun) >= MOST:
             raise ServerBusy(f"{MOST} cancellations by filter are under way; expected fewer")
-        cancels.begin(MassCancel(command, request, session, self._state.last_number))
+        cancel = MassCancel(command, request, session, self._state.last_number)
+        cancels.begun.append(cancel)
 
     def cancel_more(self, transaction: Transaction) -> tuple[MassCancel, bytes] | None:
         """Continue a cancellation by filter; return it with the answer, if finished."""

@@ -107,7 +107,7 @@ class JobChanges:
                 due = self._state.leases.by_number.get(entry.seq)
                 if due is None or not due.has_begun:
                     found.append(entry)
-        found.sort(key=_number)
+        found.sort(key=lambda entry: entry.number)
         return found
 
     def publish_due(self, record: OutcomeRecord, job: JobRecord) -> None:
@@ -121,7 +121,3 @@ class JobChanges:
         state.jobs.set_state(job, READY)
         due = due_job_of(record, moved_ms=at_ms)
         state.leases.add(due, at_ms if at_ms > self._now_ms else 0)
-
-
-def _number(entry: OutcomeRecord) -> int:
-    return entry.number

@@ -44,7 +44,7 @@ def kind_figures(
     ]
     if len(found) <= MOST_KINDS:
         return found
-    busiest = nlargest(MOST_KINDS, found, key=_length)
+    busiest = nlargest(MOST_KINDS, found, key=lambda each: sum(each.counts))
     named = {each.kind for each in busiest}
     return [*busiest, _together(each for each in found if each.kind not in named)]
 
@@ -85,7 +85,3 @@ def _workers(groups: list[JobGroup]) -> dict[str, int]:
             for kind in list(worker.kinds):
                 found[kind] = found.get(kind, 0) + 1
     return found
-
-
-def _length(kind: KindOverview) -> int:
-    return sum(kind.counts)

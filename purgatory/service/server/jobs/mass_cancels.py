@@ -57,7 +57,7 @@ class MassCancels:
     def __init__(self) -> None:
         #: In order of arrival.
         self.running: list[MassCancel] = []
-        self.begun: list[MassCancel] = []  # in the open transaction
+        self.begun: list[MassCancel] = []  # by the open transaction; run from the next on
         # Of the first, in the open transaction: cursor, count, and whether finished.
         self._progress: tuple[tuple[int, int], int, bool] | None = None
 
@@ -67,15 +67,6 @@ class MassCancels:
             if session and one.session == session and one.request.seq == seq:
                 return one
         return None
-
-    def begin(self, cancel: MassCancel) -> None:
-        """Begin a cancellation; it runs from the next transaction on."""
-        self.begun.append(cancel)
-
-    @property
-    def length(self) -> int:
-        """How many are unfinished."""
-        return len(self.running) + len(self.begun)
 
     def note(self, after: tuple[int, int], count: int, *, is_end: bool) -> None:
         """Note the progress of the first in the open transaction."""

@@ -40,7 +40,7 @@ class JobFrames:
 
         The notices about earlier leases come first.
         """
-        notices = [(route, encode(message)) for route, message in self._leases.notices.take()]
+        notices = [(route, encode(message)) for route, message in self._leases.take_notices()]
         given = self._leases.assign(now_ms)
         by_worker: dict[bytes, list[LeasedJob]] = {}
         for start in range(0, len(given), PORTION):

@@ -1,6 +1,6 @@
 """PendingOperation: waits at a server for keys, until a deadline. For the store thread."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 from msgspec import Raw
@@ -60,14 +60,14 @@ class EventContext:
 
 
 class UnfinishedEvents:
-    """Events that have not ended all their operations, by key, in order."""
+    """Events that have not ended all their operations, by key, in order.
 
-    def __init__(self) -> None:
+    `settle` counts them for an operation, before any other change of it.
+    """
+
+    def __init__(self, settle: Callable[["PendingOperation"], None]) -> None:
         self.by_key: dict[str, list[EventContext]] = {}
-
-    def settle(self, operation: "PendingOperation") -> None:
-        """Count these events for an operation, before any other change of it."""
-        raise NotImplementedError
+        self.settle = settle
 
 
 class PendingOperation(DelayedOperation):

@@ -107,13 +107,8 @@ class Spreads(UnfinishedEvents):
     """The unfinished spreads of a server, in order."""
 
     def __init__(self, settle: Callable[[PendingOperation], None]) -> None:
-        super().__init__()
-        self._settle = settle
+        super().__init__(settle)
         self._in_order: list[Spread] = []
-
-    def settle(self, operation: PendingOperation) -> None:
-        """See `UnfinishedEvents`."""
-        self._settle(operation)
 
     def add(self, spread: Spread) -> None:
         """Add the latest spread."""
@@ -138,7 +133,7 @@ class Spreads(UnfinishedEvents):
         for key in operation.keys:
             found += self._of_key(key)
         if len(operation.keys) > 1:
-            found.sort(key=_number)
+            found.sort(key=lambda spread: spread.number)
         return found
 
     def _of_key(self, key: str) -> list[Spread]:
@@ -149,7 +144,3 @@ class Spreads(UnfinishedEvents):
 
     def __len__(self) -> int:
         return len(self._in_order)
-
-
-def _number(spread: Spread) -> int:
-    return spread.number

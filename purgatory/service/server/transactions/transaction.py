@@ -283,7 +283,7 @@ class Transaction(OutcomeReceiver):
         result = operation.result()
         self.outcomes.append((operation, record, at_ms, result))
         if len(self.outcomes) >= MAX_EXPIRED_PER_TRANSACTION:
-            state.interrupt_expiry()
+            state.due.interrupt()
         self.changes.outcomes += (
             seq,
             number,
