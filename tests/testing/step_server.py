@@ -332,7 +332,7 @@ class StepServer:
         As a request does whose handler is not here.
         """
         transaction = Transaction(self.state, self.store_loop.clock.now_ns())
-        found = change(transaction.lease_ends)
+        found = change(transaction.jobs.lease_ends)
         transaction.prepare()
         self.store.commit(transaction.changes)
         transaction.publish()

@@ -349,7 +349,9 @@ class RequestHandler:
     ) -> Extended:
         for extension in request.extensions:
             self._validator.check_timeout(extension.timeout_ms)
-        return Extended(request.seq, transaction.extend(request.extensions, command.owner))
+        owner = command.owner
+        done = [transaction.extend(extension, owner) for extension in request.extensions]
+        return Extended(request.seq, done)
 
     def _fail(self, transaction: Transaction, _: ClientRequest, request: Fail) -> Failed:
         left = self._state.memory_left
@@ -362,7 +364,8 @@ class RequestHandler:
     def _cancel(
         self, transaction: Transaction, command: ClientRequest, request: Cancel
     ) -> Cancelled:
-        return Cancelled(request.seq, transaction.cancel(request.op_ids, command.owner))
+        owner = command.owner
+        return Cancelled(request.seq, [transaction.cancel(each, owner) for each in request.op_ids])
 
     def _check_held(self, request: Complete) -> None:
         held = self._state.held

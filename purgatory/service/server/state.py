@@ -60,10 +60,6 @@ class OutcomeReceiver:
         """Note that an operation has ended."""
         raise NotImplementedError
 
-    def settle(self, operation: PendingOperation) -> None:
-        """Let the unfinished events count for an operation."""
-        raise NotImplementedError
-
 
 class DeferredExecutor:
     """A `lowlevel.TaskExecutor` that keeps buckets until `run`. One thread."""
@@ -148,7 +144,7 @@ class ServerState:
         self.stamp: Stamp = Stamp(start_ms)
         self.held: HeldKeys = HeldKeys()
         #: Unfinished events for many operations, in order.
-        self.spreads: Spreads = Spreads(self.settle)
+        self.spreads: Spreads = Spreads()
         #: By session and number.
         self.spread_requests: dict[tuple[str, int], SpreadRequest] = {}
         self.last_spread = 0
@@ -253,11 +249,6 @@ class ServerState:
     def is_for_many(self, count: int, value: bytes) -> bool:
         """Whether an event for `count` operations is a spread."""
         return count > self.portion or (count > 1 and count * len(value) > COPIED_BYTES)
-
-    def settle(self, operation: PendingOperation) -> None:
-        """See `OutcomeReceiver`."""
-        assert self.receiver is not None
-        self.receiver.settle(operation)
 
     def set_deadline(self, operation: PendingOperation, deadline_ns: int) -> None:
         """Move the deadline of a pending operation."""

@@ -309,9 +309,9 @@ class StoreLoop:
         """End overdue leases. After the requests: one may end or keep a lease."""
         leases = self.state.leases
         if leases.by_number:
-            transaction.lease_ends.expire(grace_ms)
+            transaction.jobs.lease_ends.expire(grace_ms)
         if leases.begun:
-            transaction.lease_ends.write_begun()
+            transaction.jobs.lease_ends.write_begun()
 
     def _end_transaction(self, transaction: Transaction) -> None:
         transaction.prepare()
@@ -406,7 +406,7 @@ class StoreLoop:
         self._reads.repeated.forget(command.route)
         self.state.jobs.watches.forget(command.route)
         for job in self.state.leases.drop_worker(command.route, command.client):
-            transaction.lease_ends.lose(job, WORKER_GONE)
+            transaction.jobs.lease_ends.lose(job, WORKER_GONE)
         self.state.named_leases.disconnect(command.route, transaction.clock_ms)
         client = self.state.clients.record(command.client)
         client.connections -= 1

@@ -152,10 +152,6 @@ class WorkerLoop:
     def shut_down(self) -> None:
         """Leave the client to the caller."""
 
-    def _begin_phase(self, phase: _Phase, seconds: float) -> None:
-        self._phase = phase
-        self._phase_end = self._monotonic() + seconds
-
     def _work(self) -> None:
         if self._stop_at is not None:
             self._phase = _Phase.DRAINING
@@ -192,7 +188,8 @@ class WorkerLoop:
             return
         self._ends.give_back(self._held.take_waiting(0) + self._held.unfinished())
         self._runner.stop(JOIN_S)
-        self._begin_phase(_Phase.FLUSHING, self._settings.flush_s)
+        self._phase = _Phase.FLUSHING
+        self._phase_end = self._monotonic() + self._settings.flush_s
 
     def _flush(self) -> None:
         left = self._ends.left

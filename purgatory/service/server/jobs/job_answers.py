@@ -4,13 +4,14 @@ Store thread alone.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
 
 from purgatory.service.encoding import encode
-from purgatory.service.errors import Malformed, TooLarge, refusal_of
+from purgatory.service.errors import Malformed, refusal_of
 from purgatory.service.job_messages import (
     JOB_STATES,
     ORDERS,
@@ -38,7 +39,7 @@ from purgatory.service.server.reads.status_answers import (
     MAX_LISTED,
     PORTION,
     VALUE_BYTES,
-    VALUES_SHARE,
+    answer_ids,
     fit_values,
 )
 from purgatory.service.server.records.job_record import DEAD, STATE_COUNT, JobRecord
@@ -89,24 +90,12 @@ class JobAnswers:
         return job is not None and job.is_alive and job.state != DEAD
 
     def _states(self, command: ClientRequest, job_ids: list[str]) -> Iterator[bytes | None]:
-        """Yield None after each portion, and the frame of the statuses last."""
-        seq = command.request.seq
-        found: list[JobStatus] = []
-        size = 0
-        room = self._max_bytes if len(job_ids) == 1 else self._max_bytes // VALUES_SHARE
-        for start in range(0, len(job_ids), PORTION):
-            for status in self._look_up(command, job_ids[start : start + PORTION]):
-                room -= fit_values(status, room)
-                found.append(status)
-                size += len(encode(status))
-            if size > self._max_bytes and len(job_ids) > 1:
-                message = f"the answer has more than {self._max_bytes} bytes; ask for fewer jobs"
-                yield encode(Failure(seq, TooLarge.code, message))
-                return
-            yield None
-        yield encode(JobStates(seq, found))
+        look_up = partial(self._look_up, command)
+        return answer_ids(JobStates, command.request.seq, job_ids, look_up, self._max_bytes)
 
-    def _look_up(self, command: ClientRequest, job_ids: list[str]) -> list[JobStatus]:
+    def _look_up(
+        self, command: ClientRequest, job_ids: Sequence[str]
+    ) -> Iterable[tuple[str, JobStatus]]:
         owner, with_history = command.owner, isinstance(command.request, ReadJobs)
         entries: dict[str, PendingOperation | OutcomeRecord] = {}
         for job_id in job_ids:
@@ -117,9 +106,7 @@ class JobAnswers:
         statuses = job_statuses(found, self._state, self._store, with_history=with_history)
         by_id = {status.job_id: status for status in statuses}
         for job_id in job_ids:
-            if job_id not in by_id:
-                by_id[job_id] = self._ended_status(job_id, owner)
-        return [by_id[job_id] for job_id in job_ids]
+            yield job_id, by_id.get(job_id) or self._ended_status(job_id, owner)
 
     def _ended_status(self, job_id: str, owner: str | None) -> JobStatus:
         found = self._remembered.find(job_id, owner)

@@ -88,12 +88,8 @@ class JobChanges:
         for entry in self.due_by_key(key):
             if count == units:
                 break
-            count += self.cancel_by(entry, key)
+            count += self.cancel(entry, CANCELLED_BY_KEY + key)
         return count
-
-    def cancel_by(self, entry: OutcomeRecord, key: str) -> bool:
-        """Cancel a job of `due_by_key`."""
-        return self.cancel(entry, CANCELLED_BY_KEY + key)
 
     def due_by_key(self, key: str) -> list[OutcomeRecord]:
         """Return the due jobs with `key` in `unless` that do not run.

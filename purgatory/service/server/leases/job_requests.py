@@ -67,7 +67,7 @@ class JobRequests:
         self, transaction: "Transaction", command: "ClientRequest", request: Finish
     ) -> Finished:
         """End leases."""
-        ends = transaction.lease_ends
+        ends = transaction.jobs.lease_ends
         for end in request.ends:
             self._check_end(end)
         return Finished(request.seq, [ends.finish(command.client, end) for end in request.ends])
@@ -76,7 +76,7 @@ class JobRequests:
         self, transaction: "Transaction", command: "ClientRequest", request: EndDead
     ) -> DeadEnded:
         """Retry or drop dead jobs."""
-        ends, drop = transaction.lease_ends, request.drop
+        ends, drop = transaction.jobs.lease_ends, request.drop
         done = [ends.end_dead(command.client, number, drop=drop) for number in request.numbers]
         return DeadEnded(request.seq, done)
 

@@ -6,7 +6,7 @@ asks for the rest. So no request keeps other clients waiting. For the store thre
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Raw
@@ -18,6 +18,7 @@ from purgatory.service.protocol import (
     MAX_INT,
     NOTHING,
     OPERATION_ORDERS,
+    Answer,
     Failure,
     Operations,
     OperationStatus,
@@ -59,28 +60,43 @@ Remembered = Callable[[str], OperationStatus | None]
 def answer_query(
     request: Query, find: Find, remembered: Remembered, store: Store, max_bytes: int
 ) -> Iterator[bytes | None]:
-    """Yield None after each portion, and the frame of the answer last. Raises StoreError.
+    """Answer a query of operations; see `answer_ids`. Raises StoreError."""
+
+    def look_up(op_ids: Sequence[str]) -> Iterator[tuple[str, OperationStatus]]:
+        for status in _look_up(op_ids, find, remembered, store):
+            yield status.op_id, status
+
+    return answer_ids(States, request.seq, request.op_ids, look_up, max_bytes)
+
+
+def answer_ids(
+    answer: type[Answer],
+    seq: int,
+    ids: list[str],
+    look_up: Callable[[Sequence[str]], Iterable[tuple[str, OperationStatus | JobStatus]]],
+    max_bytes: int,
+) -> Iterator[bytes | None]:
+    """Yield None after each portion, and the frame of an `answer` with the statuses last.
 
     An answer of more than `max_bytes` is a failure, unless about one id. Results and payloads that
     would take more than their share are left out.
     """
-    times = Counter(request.op_ids)  # distinct ids, in order
-    ids = list(times)
+    times = Counter(ids)  # distinct ids, in order
+    distinct = list(times)
     found: dict[str, Raw] = {}
     size = 0
-    room = max_bytes if len(request.op_ids) == 1 else max_bytes // VALUES_SHARE
-    for start in range(0, len(ids), PORTION):
-        for status in _look_up(ids[start : start + PORTION], find, remembered, store):
-            room -= fit_values(status, room, times[status.op_id])
-            found[status.op_id] = raw = Raw(encode(status))
-            size += len(raw) * times[status.op_id]
-        if size > max_bytes and len(request.op_ids) > 1:
+    room = max_bytes if len(ids) == 1 else max_bytes // VALUES_SHARE
+    for start in range(0, len(distinct), PORTION):
+        for name, status in look_up(distinct[start : start + PORTION]):
+            room -= fit_values(status, room, times[name])
+            found[name] = raw = Raw(encode(status))
+            size += len(raw) * times[name]
+        if size > max_bytes and len(ids) > 1:
             message = f"the answer has more than {max_bytes} bytes; ask for fewer ids at a time"
-            yield encode(Failure(request.seq, TooLarge.code, message))
+            yield encode(Failure(seq, TooLarge.code, message))
             return
         yield None
-    states = [found[op_id] for op_id in request.op_ids]  # encoded already
-    yield encode((States.__struct_config__.tag, request.seq, states))
+    yield encode((answer.__struct_config__.tag, seq, [found[name] for name in ids]))
 
 
 def answer_list(

@@ -62,12 +62,12 @@ class EventContext:
 class UnfinishedEvents:
     """Events that have not ended all their operations, by key, in order.
 
-    `settle` counts them for an operation, before any other change of it.
+    `settle`, of the open transaction, counts them for an operation, before any other change of it.
     """
 
-    def __init__(self, settle: Callable[["PendingOperation"], None]) -> None:
+    def __init__(self) -> None:
         self.by_key: dict[str, list[EventContext]] = {}
-        self.settle = settle
+        self.settle: Callable[[PendingOperation], None] | None = None
 
 
 class PendingOperation(DelayedOperation):
@@ -159,6 +159,7 @@ class PendingOperation(DelayedOperation):
     def run(self) -> object:
         """Expire, unless an unfinished event ends the operation; called by the timer."""
         if self.unfinished is not None and self.unfinished.by_key:
+            assert self.unfinished.settle is not None
             self.unfinished.settle(self)
         return super().run()
 

@@ -8,7 +8,7 @@ The database has the event, its value once, and the request until it is answered
 next start ends the other operations. For the store thread.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from purgatory.core.operations.operation import DelayedOperation
@@ -106,8 +106,8 @@ class Spread(EventContext):
 class Spreads(UnfinishedEvents):
     """The unfinished spreads of a server, in order."""
 
-    def __init__(self, settle: Callable[[PendingOperation], None]) -> None:
-        super().__init__(settle)
+    def __init__(self) -> None:
+        super().__init__()
         self._in_order: list[Spread] = []
 
     def add(self, spread: Spread) -> None:

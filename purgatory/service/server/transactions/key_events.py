@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import tell_key
 from purgatory.service.encoding import encode
+from purgatory.service.job_messages import CANCELLED_BY_KEY
 from purgatory.service.protocol import Completion, KeyFailure
 from purgatory.service.server.jobs.job_changes import JobChanges
 from purgatory.service.server.memory import value_bytes
@@ -163,7 +164,7 @@ class KeyEvents:
         """
         count = 0
         while due and due[0].number < number and context.units > taken:
-            if self._jobs.cancel_by(due.pop(0), key):
+            if self._jobs.cancel(due.pop(0), CANCELLED_BY_KEY + key):
                 context.units -= 1
                 count += 1
         return count

@@ -1,7 +1,6 @@
 """Transaction: a group of changes, committed or dropped together. For the store thread."""
 
 import sys
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from _purgatory_cpython.mypyc_types import i64
@@ -17,7 +16,6 @@ from purgatory.service.server.clock import NS_PER_MS
 from purgatory.service.server.jobs.job_changes import JobChanges
 from purgatory.service.server.jobs.job_index import life_bytes
 from purgatory.service.server.journal.job_rows import JobRows
-from purgatory.service.server.leases.lease_ends import LeaseEnds
 from purgatory.service.server.limits.kind_limits import LimitChanges
 from purgatory.service.server.memory import operation_bytes
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
@@ -84,11 +82,7 @@ class Transaction(OutcomeReceiver):
         self.jobs: JobChanges = JobChanges(state, self.changes, self.clock_ms)
         self.events: KeyEvents = KeyEvents(state, self.changes, self.jobs)
         state.receiver = self
-
-    @property
-    def lease_ends(self) -> LeaseEnds:
-        """The ends of leases, and of dead jobs."""
-        return self.jobs.lease_ends
+        state.spreads.settle = self.events.settle
 
     @property
     def limits(self) -> LimitChanges:
@@ -194,13 +188,8 @@ class Transaction(OutcomeReceiver):
         job = operation.job = new_job(operation)
         self._state.jobs.bytes += life_bytes(job)
 
-    def extend(
-        self, extensions: Iterable[TimeoutExtension], owner: str | None = None
-    ) -> list[bool]:
-        """Extend operations; returns for each whether it was extended. `owner`: see `find`."""
-        return [self._extend(extension, owner) for extension in extensions]
-
-    def _extend(self, extension: TimeoutExtension, owner: str | None) -> bool:
+    def extend(self, extension: TimeoutExtension, owner: str | None) -> bool:
+        """Extend an operation; False if it has ended. `owner`: see `find`."""
         now_ms = self.now_ms
         operation = self.find(extension.op_id, owner)
         if not isinstance(operation, PendingOperation) or now_ms > operation.op_deadline_ms:
@@ -234,11 +223,8 @@ class Transaction(OutcomeReceiver):
             return self._state.find(op_id, owner)
         return operation
 
-    def cancel(self, op_ids: Iterable[str], owner: str | None = None) -> list[bool]:
-        """Cancel operations; return for each whether cancelled here. `owner`: see `find`."""
-        return [self._cancel(op_id, owner) for op_id in op_ids]
-
-    def _cancel(self, op_id: str, owner: str | None) -> bool:
+    def cancel(self, op_id: str, owner: str | None) -> bool:
+        """Cancel an operation; False if it has ended. `owner`: see `find`."""
         operation = self.find(op_id, owner)
         if not isinstance(operation, PendingOperation) or self.now_ms > operation.op_deadline_ms:
             return False
@@ -294,10 +280,6 @@ class Transaction(OutcomeReceiver):
             "" if result is None else _stored(operation, result),
         )
 
-    def settle(self, operation: PendingOperation) -> None:
-        """Count unfinished events for an operation."""
-        self.events.settle(operation)
-
     def prepare(self) -> None:
         """Complete `changes` for the commit."""
         if self.events.progressed or self.events.held_before or self.events.spreads_before:
@@ -311,7 +293,7 @@ class Transaction(OutcomeReceiver):
 
     def publish(self) -> None:
         """Make the committed changes visible; ends the transaction."""
-        self._state.receiver = None
+        self._state.receiver = self._state.spreads.settle = None
         retention, remembered = self._state.retention, self._state.remembered
         self._state.replies.publish()
         self._publish_scheduled()
@@ -385,7 +367,7 @@ class Transaction(OutcomeReceiver):
     def roll_back(self) -> None:
         """Undo all after a failed commit; ends the transaction."""
         state = self._state
-        state.receiver = None  # the ends below are none
+        state.receiver = state.spreads.settle = None  # the ends below are none
         self.events.roll_back()
         state.named_leases.roll_back()
         state.mass_cancels.roll_back()
