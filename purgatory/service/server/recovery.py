@@ -41,8 +41,10 @@ from purgatory.service.store.rows import (
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Keys of the metadata: outcomes acknowledged when the last run ended; `MovedTimes`.
+#: Keys of the metadata: outcomes acknowledged when the last run ended; the epoch of its leases;
+#: `MovedTimes`.
 ACKNOWLEDGED: Final = "acknowledged"
+LEASE_EPOCH: Final = "lease_epoch"
 _MOVED: Final = "moved"
 # The last run's stamps may have been ahead of the clock, but not so far. Else the clock is slow, as
 # after a boot without a battery: deadlines do not wait for it.
@@ -98,7 +100,8 @@ def load_state(
     now_ms = clock.now_ms()
     oldest_ms = store.oldest_submission_ms()
     start_ms = now_ms if oldest_ms is None else min(now_ms, oldest_ms)
-    epoch = next_epoch(store, now_ms)
+    # Above each earlier, also above runs after a restored backup if the clock is right.
+    epoch = max(int(store.metadata().get(LEASE_EPOCH, 0)) + 1, now_ms // 1000)
     state = ServerState(name, start_ms, registry, max_memory, epoch)
     note_state(state)
     state.unnoted = note_start(store, {**clock.metadata(), LEASE_EPOCH: epoch})
@@ -166,7 +169,7 @@ def _load_remembered(ids: RememberedIds, store: Store) -> None:
 
 def pack_acknowledgements(retention: OutcomeRetention) -> bytes:
     """Encode the kept acknowledged outcomes, with times, for the next run."""
-    return msgspec.msgpack.encode(retention.acknowledgements())
+    return msgspec.msgpack.encode([(at_ms, record.seq) for at_ms, record in retention.acknowledged])
 
 
 def _acknowledgements(metadata: dict[str, Any]) -> list[tuple[int, int]]:
@@ -229,18 +232,6 @@ def _spread(row: StoredSpread, request: SpreadRequest) -> Spread:
     spread.request = request
     request.left += 1
     return spread
-
-
-#: Key of the metadata: the epoch of the last run's leases.
-LEASE_EPOCH: Final = "lease_epoch"
-
-
-def next_epoch(store: Store, now_ms: int) -> int:
-    """Return this run's epoch of leases, above each earlier. Raises StoreError.
-
-    Also above runs after a restored backup, if the clock is right.
-    """
-    return max(int(store.metadata().get(LEASE_EPOCH, 0)) + 1, now_ms // 1000)
 
 
 def note_start(store: Store, metadata: dict[str, Any]) -> dict[str, Any]:

@@ -255,10 +255,6 @@ class JobLeases:
         numbers = sorted(number for number in dead if number > after)
         return [dead[number] for number in numbers[:limit]]
 
-    def dead_job(self, client: str, number: int) -> DueJob | None:
-        """Return a dead job of a client, if any."""
-        return self._groups[client].dead.get(number) if client in self._groups else None
-
     # Called after the commit.
 
     def finish(self, job: DueJob, state: int = DONE) -> None:

@@ -144,10 +144,6 @@ class OutcomeRetention:
         deletion_ms = self.acknowledged[0][0] + RETAINED_OUTCOMES_MS + DELETION_DELAY_MS
         return max(deletion_ms, self._paused_until_ms)
 
-    def acknowledgements(self) -> list[tuple[int, int]]:
-        """Return when each kept outcome was acknowledged, and its number; oldest first."""
-        return [(acknowledged_ms, record.seq) for acknowledged_ms, record in self.acknowledged]
-
     def select_deletable(self, now_ms: int) -> list[OutcomeRecord]:
         """Return the outcomes to delete now, oldest first, for `delete`."""
         selected: list[OutcomeRecord] = []

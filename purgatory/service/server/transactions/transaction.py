@@ -1,14 +1,13 @@
 """Transaction: a group of changes, committed or dropped together. For the store thread."""
 
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from _purgatory_cpython.mypyc_types import i64
 from purgatory.core.operations.operation_state import (
     CANCELLED,
     COMPLETED,
     EXPIRED,
-    FAILED,
     Outcome,
 )
 from purgatory.service.protocol import MADE_UP, NOTHING, TimeoutExtension
@@ -382,7 +381,7 @@ class Transaction(OutcomeReceiver):
         new = {operation.number for operation in self.submitted}
         lists = state.parts.lists
         for operation, record, _, _ in self.outcomes:
-            lists.uncount(_OUTCOMES[record.outcome])
+            lists.uncount(Outcome(record.outcome))
             if operation.number not in new:
                 state.watch(operation.copy_pending(state.clock.now_ns()), operation.keys)
         self.events.reach_again()
@@ -402,14 +401,6 @@ class Transaction(OutcomeReceiver):
             del state.known[operation.op_id]
         for before in self.replaced:
             state.known[before.op_id] = before
-
-
-_OUTCOMES: Final = {
-    "completed": COMPLETED,
-    "expired": EXPIRED,
-    "cancelled": CANCELLED,
-    "failed": FAILED,
-}
 
 
 def _stored(operation: PendingOperation, result: bytes) -> bytearray:
