@@ -208,7 +208,7 @@ class StepServer:
         while not once and (
             self.store_loop.requests.length
             or self.store_loop._reads.waiting
-            or (self.state.spreads and not self.store_loop._commits.retry_ms)
+            or (self.state.spreads.in_order and not self.store_loop._commits.retry_ms)
             or self.state.mass_cancels.running
         ):
             if self.store_loop.failure is not None:

@@ -149,7 +149,7 @@ class StoreLoop:
         for spread in unfinished_spreads(self.state, self._store):
             self.state.spreads.add(spread)
             self.state.pending_bytes += spread.bytes
-            while self.state.spreads:
+            while self.state.spreads.in_order:
                 transaction = Transaction(self.state, self.clock.now_ns())
                 self._spread(transaction, PORTIONS)
                 transaction.prepare()
@@ -236,7 +236,7 @@ class StoreLoop:
         state = self.state
         leases, retention, numbers = state.leases, state.retention, state.journal_numbers
         retry_ms = self._commits.retry_ms
-        is_busy = bool(state.spreads or state.mass_cancels.running or leases.begun)
+        is_busy = bool(state.spreads.in_order or state.mass_cancels.running or leases.begun)
         next_wake_ns = state.next_wake_ns()
         self.activity.deadline_ms = self._late_ms or (next_wake_ns or 0) // NS_PER_MS
         if self.requests.length or self._reads.waiting or (is_busy and not retry_ms):
@@ -339,12 +339,12 @@ class StoreLoop:
 
     def _go_on(self, transaction: Transaction) -> None:
         """Continue long requests, and submit the runs of repeats."""
-        if self.state.spreads:
+        if self.state.spreads.in_order:
             is_long = self.activity.last_commit_s >= LONG_COMMIT_S
             self._spread(transaction, PORTIONS if is_long else 1)
         if self.state.mass_cancels.running:
             self.handler.cancel_more(transaction)
-        if self.state.waiting_moves:
+        if self.state.waiting_moves.commands or self.state.waiting_moves.new:
             self.handler.move_more(transaction)
         if self.state.repeats.by_key:  # after the requests: one may pause a repeat
             self.handler.repeat_runs.run_due(transaction)

@@ -8,7 +8,6 @@ The database has the event, its value once, and the request until it is answered
 next start ends the other operations. For the store thread.
 """
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from purgatory.core.operations.operation import DelayedOperation
@@ -104,20 +103,20 @@ class Spread(EventContext):
 
 
 class Spreads(UnfinishedEvents):
-    """The unfinished spreads of a server, in order."""
+    """The unfinished spreads of a server."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._in_order: list[Spread] = []
+        self.in_order: list[Spread] = []
 
     def add(self, spread: Spread) -> None:
         """Add the latest spread."""
-        self._in_order.append(spread)
+        self.in_order.append(spread)
         self.by_key.setdefault(spread.key, []).append(spread)
 
     def remove(self, spread: Spread) -> None:
         """Remove a spread."""
-        self._in_order.remove(spread)
+        self.in_order.remove(spread)
         same = self.by_key[spread.key]
         same.remove(spread)
         if not same:
@@ -138,9 +137,3 @@ class Spreads(UnfinishedEvents):
 
     def _of_key(self, key: str) -> list[Spread]:
         return self.by_key.get(key, [])  # type: ignore[return-value]  # `add` adds spreads only
-
-    def __iter__(self) -> Iterator[Spread]:
-        return iter(self._in_order)
-
-    def __len__(self) -> int:
-        return len(self._in_order)

@@ -173,7 +173,7 @@ class KeyEvents:
         """Count an event for all watchers of its key; return how many ended so far."""
         state = self._state
         lists = state.parts.lists
-        if not state.spreads and (only := lists.sole_watcher(key)) is not None:  # mostly
+        if not state.spreads.in_order and (only := lists.sole_watcher(key)) is not None:  # mostly
             return tell_key(only, key, context)
         watchers = lists.watchers_of(key)
         if state.is_for_many(len(watchers), context.value):
@@ -181,7 +181,7 @@ class KeyEvents:
             return 0
         count = 0
         for operation in watchers:
-            if state.spreads:
+            if state.spreads.in_order:
                 assert isinstance(operation, PendingOperation)
                 self.settle(operation)
             if not operation.done():  # by an unfinished event
@@ -226,7 +226,7 @@ class KeyEvents:
         """End at most so many of the operations of spreads."""
         left = most
         looks = _LOOKS * most
-        for spread in self._state.spreads:
+        for spread in self._state.spreads.in_order:
             while spread.waiting and left > 0 and looks > 0:
                 operation = spread.waiting.pop()
                 assert isinstance(operation, PendingOperation)
