@@ -61,7 +61,8 @@ EXACT_MUTANTS = [
     Mutant(
         "a failed commit forgets the oldest replies",
         SERVER + "records/remembered_replies.py",
-        "            entry.frames[seq] = frame\n            entry.frames.move_to_end(seq, last=False)\n",
+        "            entry.frames[seq] = frame\n"
+        "            entry.frames.move_to_end(seq, last=False)\n",
         "            pass\n",
     ),
 ]
