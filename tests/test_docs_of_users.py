@@ -29,6 +29,7 @@ from purgatory.service.gateway.endpoint import Endpoint
 from purgatory.service.gateway.job_taker import Ask
 from purgatory.service.gateway.problems import _STATUS
 from purgatory.service.job_messages import JOB_STATES, KindOverview
+from purgatory.service.protocol import Work
 from purgatory.service.server.jobs import control_requests, waiting_moves
 from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.leases.job_group import JobGroup
@@ -222,7 +223,7 @@ def test_which_paths_need_no_token():
 def test_the_kinds_of_a_worker_take_turns():
     """service.md: `priority` orders the jobs of a kind alone."""
     group, worker = JobGroup(KindLimits()), WorkerConnection(b"1")
-    worker.ask({"mail": 1, "report": 1}, 10, 1000, detached=False)
+    worker.ask(Work(0, {"mail": 1, "report": 1}, 10, 1000))
     for number, (kind, priority) in enumerate([("mail", 0), ("report", 0), ("mail", 10)] * 2, 1):
         record = OutcomeRecord(number, number, f"op-{number}", ClientRecord("c"), "expired", 0)
         group.put(DueJob(record, kind, priority=priority))

@@ -208,7 +208,7 @@ class JobLeases:
     def _tell(self, job: DueJob, *, recall: bool) -> None:
         """Tell the worker that holds a job, if any; see `CancelLeases`."""
         worker = job.holder
-        if worker is not None and worker.begins and not worker.detached:
+        if worker is not None and worker.begins:
             lease = Lease(job.record.seq, job.token)
             self.untold.setdefault((worker.route, recall), []).append(lease)
 

@@ -41,14 +41,7 @@ class JobRequests:
     def work(self, _: "Transaction", command: "ClientRequest", request: Work) -> Working:
         """Note which jobs a worker wants; they are leased after the commit."""
         self._check_work(request)
-        self._leases.worker(command.route, command.client).ask(
-            request.kinds,
-            request.room,
-            request.lease_ms,
-            detached=request.detached,
-            kind_rooms=request.kind_rooms,
-            begins=request.begins and not request.detached,
-        )
+        self._leases.worker(command.route, command.client).ask(request)
         return Working(request.seq)
 
     def keep(self, transaction: "Transaction", command: "ClientRequest", request: Keep) -> Kept:

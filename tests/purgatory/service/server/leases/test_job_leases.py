@@ -14,6 +14,7 @@ from purgatory.service.protocol import (
     LeaseEnd,
     Query,
     ReadDead,
+    Work,
 )
 from purgatory.service.server.commands import ClientDisconnected, ClientRequest
 from purgatory.service.server.leases import job_leases
@@ -316,7 +317,7 @@ def leased_job(number, route, *, begins=True, detached=False):
     leased = DueJob(record, "mail")
     leased.token = 10 * number
     leased.holder = WorkerConnection(route)
-    leased.holder.ask({"mail": 1}, 1, 1000, detached=detached, begins=begins)
+    leased.holder.ask(Work(0, {"mail": 1}, 1, 1000, detached, {}, begins))
     return leased
 
 
