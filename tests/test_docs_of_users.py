@@ -88,11 +88,11 @@ def test_which_worker_a_row_of_a_job_names(tmp_path):
 def test_what_a_simulated_server_accepts():
     """howto/testing.md: less than a server by default."""
     pytest.importorskip("apsw")
-    limits = importlib.import_module("purgatory.testing.world.server").LIMITS
-    assert (limits.keys, limits.payload_bytes) < (Config().max_keys, Config().max_payload_bytes)
+    config, usual = importlib.import_module("purgatory.testing.world.server").CONFIG, Config()
+    assert (config.max_keys, config.max_payload_bytes) < (usual.max_keys, usual.max_payload_bytes)
     page = text_of("docs/howto/testing.md")
-    assert f"accepts at most {limits.keys} keys of an operation" in page
-    assert f"{limits.payload_bytes:,} bytes of a payload, and timeouts" in page
+    assert f"accepts at most {config.max_keys} keys of an operation" in page
+    assert f"{config.max_payload_bytes:,} bytes of a payload, and timeouts" in page
 
 
 def test_the_glossary_is_in_order():

@@ -24,14 +24,12 @@ from purgatory.errors import StoreError
 from purgatory.service.config import Config
 from purgatory.service.errors import ServerError
 from purgatory.service.platform import REAL_PLATFORM, Platform
-from purgatory.service.protocol import Limits
 from purgatory.service.server.clock import ClockSources
 from purgatory.service.server.commands import CloseServer, NetworkCommand, ReloadAllowList
 from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.network.accept_gate import most_descriptors
 from purgatory.service.server.network.network import Network
 from purgatory.service.server.network.unfinished_messages import looks_at_peers
-from purgatory.service.server.records.remembered_ids import MAX_REMEMBERED, REMEMBER_MS
 from purgatory.service.server.recovery import load_state, start_clock
 from purgatory.service.server.request_handler import RequestHandler
 from purgatory.service.server.server_health import HealthReport, report_health
@@ -194,19 +192,13 @@ class Server:
             _send(self._parts.network.mailbox, CloseServer(0))
 
     def _build(self, store: Store) -> "ServerParts":
-        config = self.config
         return build_parts(
             store,
-            limits_of(config),
+            self.config,
             stats=lambda: self.stats().as_dict() | self._more_figures(),
             ended=self._end,
             registry=self.registry,
             sink=self._sink,
-            max_memory=config.max_memory,
-            max_clients=config.max_clients,
-            max_remembered=config.max_remembered,
-            remember_ms=int(config.remember_ended * 1000),
-            retention_ms=int(config.retention * 1000),
             guard=self._guard,
             note_state=partial(setattr, self, "_loading"),
         )
@@ -346,15 +338,10 @@ class ServerParts(NamedTuple):
 
 def build_parts(
     store: Store,
-    limits: Limits,
+    config: Config,
     *,
     stats: Callable[[], dict[str, Any]],
     ended: Callable[[Exception | None], None],
-    retention_ms: int,
-    max_clients: int,
-    max_memory: int = 0,
-    max_remembered: int = MAX_REMEMBERED,
-    remember_ms: int = REMEMBER_MS,
     registry: CollectorRegistry | None = None,
     sink: JournalSink | None = None,
     platform: Platform = REAL_PLATFORM,
@@ -367,10 +354,17 @@ def build_parts(
 
     `stats`: answers requests for statistics. `ended`: see `Network`.
     """
-    validator = RequestValidator(limits)
+    validator = RequestValidator(limits_of(config))
     clock = start_clock(store, clocks)
     state = load_state(
-        *("service", store, clock, registry, max_memory, max_remembered, remember_ms, note_state)
+        "service",
+        store,
+        clock,
+        registry,
+        config.max_memory,
+        config.max_remembered,
+        int(config.remember_ended * 1000),
+        note_state,
     )
     handler = RequestHandler(state, store, validator, stats, f"purgatory {package_version()}")
     mailbox: Mailbox[NetworkCommand] = platform.mailbox()
@@ -381,7 +375,7 @@ def build_parts(
         clock,
         handler,
         send=partial(_send, mailbox),
-        retention_ms=retention_ms,
+        retention_ms=int(config.retention * 1000),
         sink=sink,
         platform=platform,
         observer=observer,
@@ -391,7 +385,7 @@ def build_parts(
         mailbox,
         store_loop,
         ended,
-        max_clients=max_clients,
+        max_clients=config.max_clients,
         platform=platform,
         guard=guard,
     )
