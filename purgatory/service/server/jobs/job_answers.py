@@ -4,7 +4,7 @@ Store thread alone.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -93,9 +93,7 @@ class JobAnswers:
         look_up = partial(self._look_up, command)
         return answer_ids(JobStates, command.request.seq, job_ids, look_up, self._max_bytes)
 
-    def _look_up(
-        self, command: ClientRequest, job_ids: Sequence[str]
-    ) -> Iterable[tuple[str, JobStatus]]:
+    def _look_up(self, command: ClientRequest, job_ids: Sequence[str]) -> Iterator[JobStatus]:
         owner, with_history = command.owner, isinstance(command.request, ReadJobs)
         entries: dict[str, PendingOperation | OutcomeRecord] = {}
         for job_id in job_ids:
@@ -106,7 +104,7 @@ class JobAnswers:
         statuses = job_statuses(found, self._state, self._store, with_history=with_history)
         by_id = {status.job_id: status for status in statuses}
         for job_id in job_ids:
-            yield job_id, by_id.get(job_id) or self._ended_status(job_id, owner)
+            yield by_id.get(job_id) or self._ended_status(job_id, owner)
 
     def _ended_status(self, job_id: str, owner: str | None) -> JobStatus:
         found = self._remembered.find(job_id, owner)
@@ -126,32 +124,17 @@ class JobAnswers:
         after = request.after or (DUE_START if order == "due" else NEWEST_START)
         found: list[JobRecord] = []
         is_end = False
+        meant = partial(matches, wanted, command.owner)
         for _ in range(MAX_PORTIONS):
-            after, is_end = self._look(request, command.owner, after, limit, found)
+            room = limit - len(found)
+            jobs, after, is_end = self._state.jobs.look(
+                wanted, order, after, meant, room, LOOKED_AT
+            )
+            found += jobs
             if is_end or len(found) >= limit:
                 break
             yield None
         yield encode(JobPage(request.seq, self._listed(found), None if is_end else after))
-
-    def _look(
-        self,
-        request: ListJobs,
-        owner: str | None,
-        after: tuple[int, int],
-        limit: int,
-        found: list[JobRecord],
-    ) -> tuple[tuple[int, int], bool]:
-        """Examine some jobs; return the next place, and if it is the end."""
-        wanted, by_due = request.wanted, request.order == "due"
-        left = LOOKED_AT
-        for job in self._state.jobs.walk(wanted, request.order, after):
-            if not left or len(found) >= limit:
-                return after, False
-            left -= 1
-            after = (job.due_ms, job.number) if by_due else (job.number, job.number)
-            if matches(job, wanted, owner):
-                found.append(job)
-        return after, True
 
     def _listed(self, jobs: list[JobRecord]) -> list[JobStatus]:
         known = self._state.known
@@ -197,31 +180,14 @@ class JobAnswers:
     def _count_one_by_one(
         self, wanted: JobFilter, owner: str | None, counts: dict[str, list[int]]
     ) -> Iterator[None]:
-        after, is_end = NEWEST_START[0], False
+        """Count in the order of numbers, which never change: no job is counted twice."""
+        meant, index = partial(matches, wanted, owner), self._state.jobs
+        after, is_end = NEWEST_START, False
         while not is_end:
-            after, is_end = self._count_some(wanted, owner, after, counts)
-            yield None
-
-    def _count_some(
-        self,
-        wanted: JobFilter,
-        owner: str | None,
-        after: int,
-        counts: dict[str, list[int]],
-    ) -> tuple[int, bool]:
-        """Count some jobs; return the next place, and if it is the end.
-
-        In the order of numbers, which never change: no job is counted twice.
-        """
-        left = LOOKED_AT
-        for job in self._state.jobs.walk(wanted, "newest", (after, after)):
-            if not left:
-                return after, False
-            left -= 1
-            after = job.number
-            if matches(job, wanted, owner):
+            jobs, after, is_end = index.look(wanted, "newest", after, meant, LOOKED_AT, LOOKED_AT)
+            for job in jobs:
                 counts.setdefault(job.kind, [0] * STATE_COUNT)[job.state] += 1
-        return after, True
+            yield None
 
 
 def _malformed(seq: int, message: str) -> bytes:

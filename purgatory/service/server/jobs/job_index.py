@@ -3,7 +3,7 @@
 Has the state on disk: changes after the commit.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import merge, nlargest
 from typing import Final
 
@@ -191,6 +191,30 @@ class JobIndex:
             older = [job for job in narrowest.after(*DUE_START) if job.number < after[1]]
             yield from nlargest(len(older), older, key=lambda job: job.number)
 
+    def look(
+        self,
+        wanted: JobFilter,
+        order: str,
+        after: tuple[int, int],
+        meant: Callable[[JobRecord], bool],
+        most: int,
+        looks: int,
+    ) -> tuple[list[JobRecord], tuple[int, int], bool]:
+        """Return the next `most` jobs of `walk` that are meant, the cursor, and if it is the end.
+
+        Examines `looks` jobs at most.
+        """
+        found: list[JobRecord] = []
+        by_due = order == "due"
+        for job in self.walk(wanted, order, after):
+            if not looks or len(found) >= most:
+                return found, after, False
+            looks -= 1
+            after = (job.due_ms, job.number) if by_due else (job.number, job.number)
+            if meant(job):
+                found.append(job)
+        return found, after, True
+
     def _narrowest(self, wanted: JobFilter) -> NumberedOrder | None:
         """Return the shortest order with all matching jobs; None: the order of all."""
         found: list[NumberedOrder] = []
@@ -208,7 +232,7 @@ def life_bytes(job: JobRecord) -> int:
     return job_bytes(job.tags, job.keys)
 
 
-def matches(job: JobRecord, wanted: JobFilter, owner: str | None) -> bool:
+def matches(wanted: JobFilter, owner: str | None, job: JobRecord) -> bool:
     """Whether a job matches; `owner`: see `ServerState.find`."""
     return (
         (owner is None or job.client == owner)

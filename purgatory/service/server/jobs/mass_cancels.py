@@ -37,18 +37,11 @@ class MassCancel:
 
     def next_jobs(self, jobs: JobIndex) -> tuple[list[JobRecord], tuple[int, int], bool]:
         """Return the next jobs to cancel, the cursor, and if it is the end."""
-        found: list[JobRecord] = []
-        after, left = self.after, LOOKED_AT
-        owner = self.commands[0].owner
-        for job in jobs.walk(self.request.wanted, "due", after):
-            if not left or len(found) >= PORTION:
-                return found, after, False
-            left -= 1
-            after = (job.due_ms, job.number)
-            is_meant = job.number <= self.last and job.state < DONE
-            if is_meant and matches(job, self.request.wanted, owner):
-                found.append(job)
-        return found, after, True
+        return jobs.look(self.request.wanted, "due", self.after, self._is_meant, PORTION, LOOKED_AT)
+
+    def _is_meant(self, job: JobRecord) -> bool:
+        is_alive = job.number <= self.last and job.state < DONE
+        return is_alive and matches(self.request.wanted, self.commands[0].owner, job)
 
 
 class MassCancels:

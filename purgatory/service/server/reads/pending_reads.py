@@ -9,6 +9,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator
+from functools import partial
 from itertools import islice, takewhile
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from purgatory.service.protocol import (
     ReadDead,
     ReadOperations,
     Request,
+    States,
     Stats,
     StatsReply,
     Unread,
@@ -43,7 +45,7 @@ from purgatory.service.server.reads.remembered_answers import (
     RememberedOutcome,
     RememberedReader,
 )
-from purgatory.service.server.reads.status_answers import answer_list, answer_query
+from purgatory.service.server.reads.status_answers import answer_ids, answer_list, look_up
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.contract import Store
@@ -187,13 +189,8 @@ class PendingReads:
             yield None if frame is None else TransactionReplies([(command.route, frame)], [], 0)
 
     def _query(self, command: ClientRequest, request: Query) -> Iterator[bytes | None]:
-        return answer_query(
-            request,
-            lambda op_id: self._state.find(op_id, command.owner),
-            lambda op_id: self._remembered.operation(op_id, command.owner),
-            self._store,
-            self._max_bytes,
-        )
+        find = partial(look_up, command.owner, self._state, self._remembered, self._store)
+        return answer_ids(States, request.seq, request.op_ids, find, self._max_bytes)
 
     def _unread(self, command: ClientRequest, request: Unread) -> Iterator[bytes | None]:
         outcomes = yield from self._next_outcomes(command.client, request.after)

@@ -22,12 +22,11 @@ from purgatory.service.protocol import (
     Failure,
     Operations,
     OperationStatus,
-    Query,
     ReadOperations,
-    States,
     own_key,
 )
 from purgatory.service.server.reads.outcome_frames import raw_value
+from purgatory.service.server.reads.remembered_answers import RememberedReader
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.job_record import OUTCOMES_OF_JOBS
 from purgatory.service.server.records.operation import PendingOperation
@@ -52,28 +51,13 @@ _NOTHING: Final = Raw(NOTHING)
 _EMPTY_BYTES: Final = 2 * len(NOTHING)
 
 _Match = tuple[StoredOperation, PendingOperation | OutcomeRecord]
-Find = Callable[[str], PendingOperation | OutcomeRecord | None]
-#: Returns the status of an operation that is not in memory.
-Remembered = Callable[[str], OperationStatus | None]
-
-
-def answer_query(
-    request: Query, find: Find, remembered: Remembered, store: Store, max_bytes: int
-) -> Iterator[bytes | None]:
-    """Answer a query of operations; see `answer_ids`. Raises StoreError."""
-
-    def look_up(op_ids: Sequence[str]) -> Iterator[tuple[str, OperationStatus]]:
-        for status in _look_up(op_ids, find, remembered, store):
-            yield status.op_id, status
-
-    return answer_ids(States, request.seq, request.op_ids, look_up, max_bytes)
 
 
 def answer_ids(
     answer: type[Answer],
     seq: int,
     ids: list[str],
-    look_up: Callable[[Sequence[str]], Iterable[tuple[str, OperationStatus | JobStatus]]],
+    look_up: Callable[[Sequence[str]], Iterable[OperationStatus | JobStatus]],
     max_bytes: int,
 ) -> Iterator[bytes | None]:
     """Yield None after each portion, and the frame of an `answer` with the statuses last.
@@ -87,7 +71,8 @@ def answer_ids(
     size = 0
     room = max_bytes if len(ids) == 1 else max_bytes // VALUES_SHARE
     for start in range(0, len(distinct), PORTION):
-        for name, status in look_up(distinct[start : start + PORTION]):
+        for status in look_up(distinct[start : start + PORTION]):
+            name = status.job_id if isinstance(status, JobStatus) else status.op_id
             room -= fit_values(status, room, times[name])
             found[name] = raw = Raw(encode(status))
             size += len(raw) * times[name]
@@ -215,15 +200,20 @@ def fit_values(status: OperationStatus | JobStatus, room: int, times: int = 1) -
     return 0
 
 
-def _look_up(
-    op_ids: Sequence[str], find: Find, remembered: Remembered, store: Store
+def look_up(
+    owner: str | None,
+    state: ServerState,
+    remembered: RememberedReader,
+    store: Store,
+    op_ids: Sequence[str],
 ) -> Iterator[OperationStatus]:
+    """Yield the statuses of operations. `owner`: see `ServerState.find`. Raises StoreError."""
     ended: dict[int, OutcomeRecord] = {}
     pending: list[PendingOperation] = []
     for op_id in op_ids:
-        entry = find(op_id)
+        entry = state.find(op_id, owner)
         if entry is None:
-            yield remembered(op_id) or OperationStatus(op_id, "unknown")
+            yield remembered.operation(op_id, owner) or OperationStatus(op_id, "unknown")
         elif isinstance(entry, OutcomeRecord):
             ended[entry.seq] = entry
         else:
