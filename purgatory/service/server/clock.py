@@ -114,19 +114,20 @@ class TransactionClock:
     """
 
     def __init__(self, now_ms: int) -> None:
-        self._now_ns: i64 = now_ms * NS_PER_MS
+        #: The reading in nanoseconds.
+        self.reading_ns: i64 = now_ms * NS_PER_MS
 
     def follow(self, now_ns: i64) -> None:
         """Move to the last tick of a time."""
-        self._now_ns = now_ns // TICK_NS * TICK_NS
+        self.reading_ns = now_ns // TICK_NS * TICK_NS
 
     def now_ns(self) -> int:
-        """Return the reading in nanoseconds."""
-        return self._now_ns
+        """Return the reading, to the timer."""
+        return self.reading_ns
 
     def __call__(self) -> int:
         """Return the reading in milliseconds."""
-        return self._now_ns // NS_PER_MS
+        return self.reading_ns // NS_PER_MS
 
 
 class Stamp:

@@ -66,7 +66,7 @@ class OperationLoading:
         self._progress: dict[int, dict[str, bytes]] = {}
         for number, key, value in store.progress():
             self._progress.setdefault(number, {})[key] = value
-        self._now_ns: int = state.clock.now_ns()
+        self._now_ns: int = state.clock.reading_ns
         self._moved: MovedTimes = moved
         #: The jobs that have been due, in order of number.
         self.jobs: list[OutcomeRecord] = []

@@ -34,7 +34,7 @@ from purgatory.service.server.records.clients import ClientRegistry, OutcomeReco
 from purgatory.service.server.records.held_keys import HeldKeys
 from purgatory.service.server.records.operation import PendingOperation, expiry_delay
 from purgatory.service.server.records.operation_counts import OperationCounts
-from purgatory.service.server.records.remembered_ids import RememberedIds
+from purgatory.service.server.records.remembered_ids import ID_BYTES, RememberedIds
 from purgatory.service.server.records.remembered_replies import RememberedReplies
 from purgatory.service.server.records.retention import OutcomeRetention
 from purgatory.service.server.records.spreads import SpreadRequest, Spreads
@@ -175,7 +175,7 @@ class ServerState:
         Pending operations, unacknowledged outcomes, and acknowledged ones beyond the kept number,
         which the journal does not have yet.
         """
-        return self.purgatory.delayed + self.unacknowledged + self.retention.overdue
+        return self.purgatory.delayed + self.retention.unacknowledged + self.retention.overdue
 
     @property
     def memory_bytes(self) -> int:
@@ -189,7 +189,7 @@ class ServerState:
             + self.jobs.watches.bytes
             + self.held.bytes
             + self.replies.bytes
-            + self.remembered.memory_bytes
+            + ID_BYTES * self.remembered.total
             + self.named_leases.bytes
             + self.clients.bytes
             + self.repeats.bytes
@@ -255,7 +255,7 @@ class ServerState:
         self._note_deadline(deadline_ns)
         operation.op_deadline_ns = deadline_ns
         operation.op_deadline_ms = deadline_ns // NS_PER_MS
-        self.timer.reschedule(operation, expiry_delay(deadline_ns, self.clock.now_ns()))
+        self.timer.reschedule(operation, expiry_delay(deadline_ns, self.clock.reading_ns))
 
     def expire_due(self, now_ns: int, enough: Callable[[], bool]) -> None:
         """Move the timer to `now_ns`, and expire what is due until `enough`.
@@ -269,7 +269,7 @@ class ServerState:
             self.due.run(enough)
             if not self.due:
                 delay = self.timer.delay_to_next()
-                now_ns = self.clock.now_ns()
+                now_ns = self.clock.reading_ns
                 self._next_deadline_ns = _NEVER_NS if delay is None else now_ns + round(delay * 1e9)
 
     def next_wake_ns(self) -> int | None:
@@ -277,7 +277,7 @@ class ServerState:
 
         Too early if the next operation has ended otherwise.
         """
-        wake_ns = self._next_deadline_ns or self.clock.now_ns()
+        wake_ns = self._next_deadline_ns or self.clock.reading_ns
         if self.held.by_key and (release_ms := self.held.next_end_ms()) is not None:
             wake_ns = min(wake_ns, release_ms * NS_PER_MS)
         return None if wake_ns == _NEVER_NS else wake_ns

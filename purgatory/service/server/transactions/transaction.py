@@ -56,7 +56,7 @@ class Transaction(OutcomeReceiver):
 
     def __init__(self, state: ServerState, clock_ns: int) -> None:
         self._state = state
-        self.clock_ns: i64 = max(clock_ns, state.clock.now_ns())
+        self.clock_ns: i64 = max(clock_ns, state.clock.reading_ns)
         self.clock_ms: int = self.clock_ns // NS_PER_MS
         state.stamp.follow(self.clock_ms)
         self.changes: Changes = Changes()
@@ -145,7 +145,7 @@ class Transaction(OutcomeReceiver):
             self._deadline_ns(timeout_ms),
             need,
             len(payload) != 1 or bytes(payload) != NOTHING,
-            state.clock.now_ns(),
+            state.clock.reading_ns,
         )
         if (before := state.known.get(op_id)) is not None:
             self.replaced.append(before)  # after its period
@@ -383,7 +383,7 @@ class Transaction(OutcomeReceiver):
         for operation, record, _, _ in self.outcomes:
             lists.uncount(Outcome(record.outcome))
             if operation.number not in new:
-                state.watch(operation.copy_pending(state.clock.now_ns()), operation.keys)
+                state.watch(operation.copy_pending(state.clock.reading_ns), operation.keys)
         self.events.reach_again()
         self._forget_submitted()
 
