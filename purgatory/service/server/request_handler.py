@@ -338,8 +338,8 @@ class RequestHandler:
             self._validator.check_completion(completion)
         self._check_held(request)
         self._check_memory(request)
-        complete = transaction.events.complete
-        counts = [complete(each, place) for place, each in enumerate(request.completions)]
+        events = transaction.events
+        counts = [events.complete(each, place) for place, each in enumerate(request.completions)]
         return Completed(request.seq, counts)
 
     def _extend(
@@ -356,8 +356,9 @@ class RequestHandler:
         for failure in request.failures:
             self._validator.check_failure(failure)
             left = self._check_spread(failure.key, len(failure.message), left)
-        fail = transaction.events.fail
-        return Failed(request.seq, [fail(each, at) for at, each in enumerate(request.failures)])
+        events = transaction.events
+        counts = [events.fail(each, place) for place, each in enumerate(request.failures)]
+        return Failed(request.seq, counts)
 
     def _cancel(
         self, transaction: Transaction, command: ClientRequest, request: Cancel
