@@ -171,7 +171,7 @@ class StepServer:
 
     def _start(self):
         clock = start_clock(self.store, self.time.sources())
-        self.state = load_state("step", self.store, clock, None, self.max_memory)
+        self.state = load_state(self.store, clock, None, self.max_memory)
         self.handler = RequestHandler(
             self.state, self.store, RequestValidator(self.limits), dict, "step"
         )

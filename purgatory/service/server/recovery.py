@@ -80,7 +80,6 @@ def start_clock(store: Store, sources: ClockSources | None = None) -> ServiceClo
 
 @_damage_refused()
 def load_state(
-    name: str,
     store: Store,
     clock: ServiceClock,
     registry: CollectorRegistry | None = None,
@@ -102,7 +101,7 @@ def load_state(
     start_ms = now_ms if oldest_ms is None else min(now_ms, oldest_ms)
     # Above each earlier, also above runs after a restored backup if the clock is right.
     epoch = max(int(store.metadata().get(LEASE_EPOCH, 0)) + 1, now_ms // 1000)
-    state = ServerState(name, start_ms, registry, max_memory, epoch)
+    state = ServerState(start_ms, registry, max_memory, epoch)
     note_state(state)
     state.unnoted = note_start(store, {**clock.metadata(), LEASE_EPOCH: epoch})
     last = store.last_numbers()

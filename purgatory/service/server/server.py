@@ -357,7 +357,6 @@ def build_parts(
     validator = RequestValidator(limits_of(config))
     clock = start_clock(store, clocks)
     state = load_state(
-        "service",
         store,
         clock,
         registry,

@@ -45,6 +45,7 @@ from timingwheel import Timer
 
 _RunBucket = Callable[[Any], None]
 _NEVER_NS: Final = sys.maxsize
+_NAME: Final = "service"  # in metrics
 # So many end in about 0.6 ms.
 PORTION: Final = 100
 #: Ended operations stay readable for so long after their period: a program may wait for the result.
@@ -107,7 +108,6 @@ class ServerState:
 
     def __init__(
         self,
-        name: str,
         start_ms: int,
         registry: CollectorRegistry | None = None,
         max_memory: int = 0,
@@ -121,10 +121,10 @@ class ServerState:
         # Shorter than a millisecond, the unit of the store and the messages, because an expiry is
         # reported within it; no shorter, because each tick is a transaction.
         self.timer: Timer = Timer(
-            name, tick_ms=TICK_NS / NS_PER_MS, clock=self.clock, executor=self.due
+            _NAME, tick_ms=TICK_NS / NS_PER_MS, clock=self.clock, executor=self.due
         )
         self.purgatory: Purgatory = Purgatory(
-            name, timer=self.timer, journal=self, registry=registry
+            _NAME, timer=self.timer, journal=self, registry=registry
         )
         self.parts: Final = parts_of(self.purgatory)
         #: By operation id: pending operations, and ended ones until deleted.
