@@ -117,7 +117,6 @@ TO_DIVIDE = {
     "purgatory.service.client.connection",
     "purgatory.service.server.request_handler",
     "purgatory.service.server.store_loop",
-    "purgatory.service.server.transactions.transaction",
 }
 
 

@@ -29,6 +29,7 @@ from purgatory.service.gateway.endpoint import Endpoint
 from purgatory.service.gateway.job_taker import Ask
 from purgatory.service.gateway.problems import _STATUS
 from purgatory.service.job_messages import JOB_STATES, KindOverview
+from purgatory.service.protocol import Work
 from purgatory.service.server.jobs import control_requests, waiting_moves
 from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.leases.job_group import JobGroup
@@ -87,11 +88,11 @@ def test_which_worker_a_row_of_a_job_names(tmp_path):
 def test_what_a_simulated_server_accepts():
     """howto/testing.md: less than a server by default."""
     pytest.importorskip("apsw")
-    limits = importlib.import_module("purgatory.testing.world.server").LIMITS
-    assert (limits.keys, limits.payload_bytes) < (Config().max_keys, Config().max_payload_bytes)
+    config, usual = importlib.import_module("purgatory.testing.world.server").CONFIG, Config()
+    assert (config.max_keys, config.max_payload_bytes) < (usual.max_keys, usual.max_payload_bytes)
     page = text_of("docs/howto/testing.md")
-    assert f"accepts at most {limits.keys} keys of an operation" in page
-    assert f"{limits.payload_bytes:,} bytes of a payload, and timeouts" in page
+    assert f"accepts at most {config.max_keys} keys of an operation" in page
+    assert f"{config.max_payload_bytes:,} bytes of a payload, and timeouts" in page
 
 
 def test_the_glossary_is_in_order():
@@ -222,7 +223,7 @@ def test_which_paths_need_no_token():
 def test_the_kinds_of_a_worker_take_turns():
     """service.md: `priority` orders the jobs of a kind alone."""
     group, worker = JobGroup(KindLimits()), WorkerConnection(b"1")
-    worker.ask({"mail": 1, "report": 1}, 10, 1000, detached=False)
+    worker.ask(Work(0, {"mail": 1, "report": 1}, 10, 1000))
     for number, (kind, priority) in enumerate([("mail", 0), ("report", 0), ("mail", 10)] * 2, 1):
         record = OutcomeRecord(number, number, f"op-{number}", ClientRecord("c"), "expired", 0)
         group.put(DueJob(record, kind, priority=priority))

@@ -13,7 +13,7 @@ CROWD_MUTANTS = [
         "a cancellation comes before the event that an operation waits to be ended by",
         SERVER + "transactions/transaction.py",
         "if isinstance(operation, PendingOperation) and self._state.spreads.by_key:",
-        "if isinstance(operation, PendingOperation) and not self._state.spreads:",
+        "if isinstance(operation, PendingOperation) and not self._state.spreads.in_order:",
     ),
     Mutant(
         "an operation expires though an event was before",

@@ -18,8 +18,8 @@ EXACT_MUTANTS = [
     Mutant(
         "a limited event reaches those that have waited least",
         SERVER + "state.py",
-        "found.sort(key=_number)",
-        "found.sort(key=_number, reverse=True)",
+        "found.sort(key=lambda one: one.number)",
+        "found.sort(key=lambda one: one.number, reverse=True)",
     ),
     Mutant(
         "an event is held for an instant too short",
@@ -61,7 +61,8 @@ EXACT_MUTANTS = [
     Mutant(
         "a failed commit forgets the oldest replies",
         SERVER + "records/remembered_replies.py",
-        "            entry.restore(seq, frame)\n",
+        "            entry.frames[seq] = frame\n"
+        "            entry.frames.move_to_end(seq, last=False)\n",
         "            pass\n",
     ),
 ]

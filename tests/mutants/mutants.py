@@ -89,7 +89,7 @@ MUTANTS = [
         "acknowledged outcomes are deleted at a clean end",
         SERVER + "transactions/maintenance.py",
         "        transaction.delete_outcomes()\n"
-        "        self._remembering.move(transaction)\n"
+        "        self.remembering.move(transaction)\n"
         "        if self._state.journal_numbers.has_deletable:\n",
         "        from purgatory.service.server.records import retention\n"
         "        retention.RETAINED_OUTCOMES_MS = -1\n"
@@ -317,8 +317,8 @@ MUTANTS = [
     Mutant(
         "a worker waits after each attempt for as long as after the first",
         WORKER + "worker_loop.py",
-        "retry.seconds_after(leased.attempt,",
-        "retry.seconds_after(1,",
+        "backoff_s(leased.attempt,",
+        "backoff_s(1,",
     ),
     Mutant(
         "a lease is given twice",

@@ -67,15 +67,15 @@ STEERING_MUTANTS = [
     ),
     Mutant(
         "a pause that a restart forgets",
-        _LIMITS,
-        "        self.put(limit, now_ms, tokens=0.0)\n",
-        "        self.put(limit._replace(paused=0), now_ms, tokens=0.0)\n",
+        SERVER + "recovery.py",
+        "limits.put(limit, now_ms,",
+        "limits.put(limit._replace(paused=0), now_ms,",
     ),
     Mutant(
         "limits that a restart forgets",
-        _LIMITS,
-        "        self.put(limit, now_ms, tokens=0.0)\n",
-        "        self.put(limit._replace(running=0, per_second=0.0), now_ms, tokens=0.0)\n",
+        SERVER + "recovery.py",
+        "limits.put(limit, now_ms,",
+        "limits.put(limit._replace(running=0, per_second=0.0), now_ms,",
     ),
     Mutant(
         "a pause that stops nothing",

@@ -171,7 +171,7 @@ class StepServer:
 
     def _start(self):
         clock = start_clock(self.store, self.time.sources())
-        self.state = load_state("step", self.store, clock, None, self.max_memory)
+        self.state = load_state(self.store, clock, None, self.max_memory)
         self.handler = RequestHandler(
             self.state, self.store, RequestValidator(self.limits), dict, "step"
         )
@@ -208,7 +208,7 @@ class StepServer:
         while not once and (
             self.store_loop.requests.length
             or self.store_loop._reads.waiting
-            or (self.state.spreads and not self.store_loop._commits.retry_ms)
+            or (self.state.spreads.in_order and not self.store_loop._commits.retry_ms)
             or self.state.mass_cancels.running
         ):
             if self.store_loop.failure is not None:
@@ -332,7 +332,7 @@ class StepServer:
         As a request does whose handler is not here.
         """
         transaction = Transaction(self.state, self.store_loop.clock.now_ns())
-        found = change(transaction.lease_ends)
+        found = change(transaction.jobs.lease_ends)
         transaction.prepare()
         self.store.commit(transaction.changes)
         transaction.publish()

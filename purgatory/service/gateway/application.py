@@ -95,7 +95,7 @@ class _Api:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        self._health.begin()
+        self._health.open += 1
         try:
             try:
                 response = await self._answer(request)
@@ -104,7 +104,7 @@ class _Api:
             self._health.answered(request.method, response.status_code)
             await response(scope, receive, send)
         finally:
-            self._health.end()
+            self._health.open -= 1
 
     async def _answer(self, request: Request) -> Response:
         methods = _methods_of(request.scope)

@@ -35,7 +35,8 @@ class Health(Collector):
         register_process_metrics(self._registry)
         # By method and status.
         self._requests: dict[tuple[str, str], int] = {}
-        self._open = 0
+        #: How many requests are under way.
+        self.open: int = 0
 
     def collect(self) -> Iterable[Metric]:
         """Yield the metrics."""
@@ -46,20 +47,12 @@ class Health(Collector):
             requests.add_metric(key, count)
         yield requests
         text = "Requests and streams that are open"
-        yield GaugeMetricFamily("purgatory_gateway_open_requests", text, self._open)
-
-    def begin(self) -> None:
-        """Count a request as open, until `end`."""
-        self._open += 1
+        yield GaugeMetricFamily("purgatory_gateway_open_requests", text, self.open)
 
     def answered(self, method: str, status: int) -> None:
         """Count an answer."""
         key = (method if method in _METHODS else "other", str(status))
         self._requests[key] = self._requests.get(key, 0) + 1
-
-    def end(self) -> None:
-        """Count a request as closed."""
-        self._open -= 1
 
     async def readiness(self) -> Response:
         """Answer 200 if the server answers, else 503 and why."""

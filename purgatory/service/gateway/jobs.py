@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta
@@ -110,8 +109,8 @@ async def look(caller: Caller, name: str) -> JobDetails:
 @endpoint("PATCH", "/v1/jobs/{job_id}", RescheduleJobs, "Move a job")
 async def reschedule(caller: Caller, name: str, data: RescheduleRequest) -> Done:
     """Move a job to another time; not a running or ended job."""
-    client = caller.client
-    return await _change(caller, name, lambda: client.reschedule_job(name, data.delay, at=data.at))
+    await _status(caller, name)
+    return Done(await caller.client.reschedule_job(name, data.delay, at=data.at))
 
 
 @endpoint("DELETE", "/v1/jobs/{job_id}", CancelJobs, "Cancel a job, or drop a dead one")
@@ -127,22 +126,19 @@ async def cancel(caller: Caller, name: str) -> Done:
 @endpoint("POST", "/v1/jobs/{job_id}/run", RescheduleJobs, "Run a job now")
 async def run(caller: Caller, name: str) -> Done:
     """Have a job run now that is scheduled, ready or retrying."""
-    return await _change(caller, name, lambda: caller.client.run_job(name))
+    await _status(caller, name)
+    return Done(await caller.client.run_job(name))
 
 
 @endpoint("POST", "/v1/jobs/{job_id}/retry", RetryJobs, "Retry a dead job")
 async def retry(caller: Caller, name: str) -> Done:
     """Have a dead job tried again, from the first attempt."""
-    return await _change(caller, name, lambda: caller.client.retry_job(name))
-
-
-async def _change(caller: Caller, job_id: str, change: Callable[[], Awaitable[bool]]) -> Done:
-    """Change a job that the caller may see; a job's owner never changes."""
-    await _status(caller, job_id)
-    return Done(await change())
+    await _status(caller, name)
+    return Done(await caller.client.retry_job(name))
 
 
 async def _status(caller: Caller, job_id: str) -> JobStatus:
+    """Return a job that the caller may see; its owner never changes. Raises ApiError."""
     status = await caller.client.job(job_id)
     if status is None or (caller.access.own_only and status.client != caller.name):
         raise ApiError(404, "unknown", f"job {job_id!r} is not known")
@@ -206,7 +202,4 @@ async def limit(caller: Caller, data: LimitRequest) -> LimitList:
 
 
 async def _limits(caller: Caller) -> LimitList:
-    found = await caller.client.limits()
-    return LimitList(
-        [LimitReport(each.kind, each.paused, each.running, each.per_second) for each in found]
-    )
+    return LimitList([report(LimitReport, each) for each in await caller.client.limits()])

@@ -13,7 +13,6 @@ from msgspec import Meta, Struct
 
 from purgatory.durations import parse_duration
 from purgatory.service.encoding import pack
-from purgatory.service.job_messages import JobAttempt
 
 Report = TypeVar("Report", bound=Struct)
 #: Seconds, or a text with units.
@@ -495,16 +494,12 @@ def seconds(duration: float | str) -> float:
     return parse_duration(duration) if isinstance(duration, str) else duration
 
 
-def report(kind: type[Report], message: Any) -> Report:
-    """Return a message of the server as a report with the same fields."""
-    fields = {name: getattr(message, name) for name in kind.__struct_fields__}
-    values: dict[str, Any] = {name: as_json(fields[name]) for name in ("result", "payload")}
+def report(kind: type[Report], message: Any, **more: Any) -> Report:
+    """Return a message of the server as a report with the same fields, and `more`."""
+    names = [name for name in kind.__struct_fields__ if name not in more]
+    fields = {name: getattr(message, name) for name in names}
+    for name in fields.keys() & {"result", "payload"}:
+        fields[name] = as_json(fields[name])
     if "history" in fields:
-        values["history"] = [_attempt(each) for each in fields["history"]]
-    return kind(**fields | values)
-
-
-def _attempt(attempt: JobAttempt) -> AttemptReport:
-    return AttemptReport(
-        attempt.number, attempt.began_ms, attempt.ended_ms, attempt.worker, attempt.error
-    )
+        fields["history"] = [report(AttemptReport, each) for each in fields["history"]]
+    return kind(**fields, **more)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Raw
@@ -119,22 +118,19 @@ async def look(caller: Caller, name: str) -> OperationReport:
 async def extend(caller: Caller, name: str, data: ExtensionRequest) -> Done:
     """Restart the timeout of an operation, unless ended."""
     timeout = seconds(data.timeout)
-    return await _change(caller, name, lambda: caller.client.extend(name, timeout))
+    await _status(caller, name)
+    return Done(await caller.client.extend(name, timeout))
 
 
 @endpoint("DELETE", "/v1/operations/{op_id}", Cancel, "Cancel an operation")
 async def cancel(caller: Caller, name: str) -> Done:
     """Cancel an operation, unless ended."""
-    return await _change(caller, name, lambda: caller.client.cancel(name))
-
-
-async def _change(caller: Caller, op_id: str, change: Callable[[], Awaitable[bool]]) -> Done:
-    """Change an operation that the caller may see; its owner never changes."""
-    await _status(caller, op_id)
-    return Done(await change())
+    await _status(caller, name)
+    return Done(await caller.client.cancel(name))
 
 
 async def _status(caller: Caller, op_id: str) -> OperationStatus:
+    """Return an operation that the caller may see; its owner never changes. Raises ApiError."""
     status = await caller.client.query(op_id)
     foreign = caller.access.own_only and status.client != caller.name
     if status.state == _UNKNOWN or foreign:

@@ -18,7 +18,7 @@ from purgatory.service.gateway.messages import (
     RepeatList,
     RepeatReport,
     RepeatRequest,
-    as_json,
+    report,
     seconds,
 )
 from purgatory.service.gateway.problems import ApiError
@@ -125,20 +125,5 @@ async def _state(caller: Caller, name: str, client: str | None) -> RepeatState:
 
 
 def _report(state: RepeatState) -> RepeatReport:
-    facts = RepeatFacts(state)
-    return RepeatReport(
-        facts.name,
-        facts.client,
-        facts.cron,
-        facts.every,
-        facts.tz,
-        facts.kind,
-        as_json(facts.payload),
-        facts.overlap,
-        facts.missed,
-        facts.jitter,
-        state.paused,
-        state.next_ms,
-        state.last_ms,
-        state.skipped,
-    )
+    moments = {"next_ms": state.next_ms, "last_ms": state.last_ms}
+    return report(RepeatReport, RepeatFacts(state), **moments)

@@ -114,28 +114,29 @@ class TransactionClock:
     """
 
     def __init__(self, now_ms: int) -> None:
-        self._now_ns: i64 = now_ms * NS_PER_MS
+        #: The reading in nanoseconds.
+        self.reading_ns: i64 = now_ms * NS_PER_MS
 
     def follow(self, now_ns: i64) -> None:
         """Move to the last tick of a time."""
-        self._now_ns = now_ns // TICK_NS * TICK_NS
+        self.reading_ns = now_ns // TICK_NS * TICK_NS
 
     def now_ns(self) -> int:
-        """Return the reading in nanoseconds."""
-        return self._now_ns
+        """Return the reading, to the timer."""
+        return self.reading_ns
 
     def __call__(self) -> int:
         """Return the reading in milliseconds."""
-        return self._now_ns // NS_PER_MS
+        return self.reading_ns // NS_PER_MS
 
 
 class Stamp:
-    """The present stamp; the keys with an event at it, or closed for it."""
+    """The present stamp; the keys with an event at it, with a failure, or closed for it."""
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms: int = now_ms
         self.keys: set[str] = set()
-        self._failed_keys: set[str] = set()
+        self.failed_keys: set[str] = set()
         self._closed_keys: set[str] = set()
 
     def follow(self, clock_ms: int) -> None:
@@ -143,7 +144,7 @@ class Stamp:
         if clock_ms > self.now_ms:
             self.now_ms = clock_ms
             self.keys.clear()
-            self._failed_keys.clear()
+            self.failed_keys.clear()
             self._closed_keys.clear()
 
     def begin_next(self) -> None:
@@ -163,12 +164,4 @@ class Stamp:
         """Note an event of a key at this stamp."""
         self.keys.add(key)
         if failed:
-            self._failed_keys.add(key)
-
-    def has_event(self, key: str) -> bool:
-        """Whether an event of a key has this stamp."""
-        return key in self.keys
-
-    def has_failure(self, key: str) -> bool:
-        """Whether a failure of a key has this stamp."""
-        return key in self._failed_keys
+            self.failed_keys.add(key)

@@ -30,7 +30,7 @@ _REPLY_BYTES: Final = 200
 _SESSION_BYTES: Final = 1000
 _LIMIT_BYTES: Final = 600
 _CLIENT_BYTES: Final = 700
-_REPEAT_BYTES: Final = 4000  # with its expression, and ids of jobs
+REPEAT_BYTES: Final = 4000  # with its expression, and ids of jobs
 
 
 def text_bytes(text: str) -> int:
@@ -96,11 +96,6 @@ def limit_bytes(kind: str) -> int:
 def client_bytes(name: str) -> int:
     """Return the bytes of a client, without its operations and outcomes."""
     return _CLIENT_BYTES + text_bytes(name)
-
-
-def repeat_bytes(client: str, name: str, cron: str, length: int) -> int:
-    """Return the bytes of a repeat; `length`: of its payload."""
-    return _REPEAT_BYTES + text_bytes(client) + text_bytes(name) + len(cron) + length
 
 
 # A server that ran with a little more starts again; percent of the room for operations.

@@ -5,6 +5,7 @@ A takeover waits for it. Used by the thread that starts the server.
 
 import sys
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from purgatory.service.server.clock import NS_PER_MS
 from purgatory.service.server.jobs.job_index import life_bytes
@@ -14,10 +15,34 @@ from purgatory.service.server.records.job_record import JobRecord
 from purgatory.service.server.records.operation import PendingOperation, new_job
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.contract import Store
-from purgatory.service.store.rows import JobState, StoredJob, StoredOperation, StoredOutcome
+from purgatory.service.store.rows import (
+    JobState,
+    JournalPosition,
+    StoredJob,
+    StoredOperation,
+    StoredOutcome,
+)
 
 # Operations loaded between two looks at the memory.
 _CHUNK = 500
+_MOST_SHIFTS = 1000
+
+
+class MovedTimes(NamedTuple):
+    """Rows up to these numbers have times of the clock before `at_ms`, when times were moved.
+
+    `shifts`: the latest moves, each with the last outcome before it, and milliseconds.
+    """
+
+    events: int = 0
+    outcomes: int = 0
+    at_ms: int = 0
+    shifts: tuple[tuple[int, int], ...] = ()
+
+    def again(self, last: JournalPosition, by_ms: int, at_ms: int) -> "MovedTimes":
+        """Return the record after another move."""
+        shifts = (*self.shifts[-_MOST_SHIFTS:], (last.outcomes, by_ms))
+        return MovedTimes(last.events, last.outcomes, at_ms, shifts)
 
 
 class OperationLoading:
@@ -33,6 +58,7 @@ class OperationLoading:
         store: Store,
         outcomes: dict[int, StoredOutcome],
         stored: dict[int, StoredJob],
+        moved: MovedTimes,
     ) -> None:
         self._state: ServerState = state
         self._outcomes: dict[int, StoredOutcome] = outcomes
@@ -40,12 +66,8 @@ class OperationLoading:
         self._progress: dict[int, dict[str, bytes]] = {}
         for number, key, value in store.progress():
             self._progress.setdefault(number, {})[key] = value
-        self._now_ns: int = state.clock.now_ns()
-        #: Outcomes up to this number count as ended at `moved_ms`, when times were moved.
-        self.moved_outcomes: int = 0
-        self.moved_ms: int = 0
-        #: The moves, in order: the last outcome before each, and by how many milliseconds.
-        self.shifts: tuple[tuple[int, int], ...] = ()
+        self._now_ns: int = state.clock.reading_ns
+        self._moved: MovedTimes = moved
         #: The jobs that have been due, in order of number.
         self.jobs: list[OutcomeRecord] = []
 
@@ -127,14 +149,14 @@ class OperationLoading:
     def _outcome_record(
         self, row: StoredOperation, client: ClientRecord, outcome: StoredOutcome
     ) -> OutcomeRecord:
-        is_old = outcome.seq <= self.moved_outcomes  # counts as ended at the move
-        ended_ms = self.moved_ms if is_old else outcome.at_ms + outcome.lateness_ms
+        is_old = outcome.seq <= self._moved.outcomes  # counts as ended at the move
+        ended_ms = self._moved.at_ms if is_old else outcome.at_ms + outcome.lateness_ms
         job = None
         if not row.need:
             kind = sys.intern(row.kind)
             due_ms = row.deadline_ms
             if is_old:  # the store moved later due times only
-                due_ms += sum([by_ms for last, by_ms in self.shifts if outcome.seq <= last])
+                due_ms += sum([by_ms for last, by_ms in self._moved.shifts if outcome.seq <= last])
             job = JobRecord(row.number, row.op_id, client.name, kind, due_ms, row.options)
             job.keys = row.keys
             job.submitted_ms = row.submitted_ms

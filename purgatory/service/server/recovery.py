@@ -7,7 +7,7 @@ before the store thread runs.
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 from prometheus_client import CollectorRegistry
@@ -18,7 +18,7 @@ from purgatory.service.server.jobs.job_index import life_bytes
 from purgatory.service.server.journal.journal_numbers import JournalNumbers
 from purgatory.service.server.leases.due_job import ANY_TIME, due_job_of
 from purgatory.service.server.memory import StoredMemoryCheck
-from purgatory.service.server.operation_loading import OperationLoading
+from purgatory.service.server.operation_loading import MovedTimes, OperationLoading
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.job_record import CANCELLED, DONE, READY
 from purgatory.service.server.records.remembered_ids import (
@@ -34,7 +34,6 @@ from purgatory.service.server.state import ServerState
 from purgatory.service.store.contract import DAMAGE, DATABASE_ID, Store
 from purgatory.service.store.rows import (
     JobState,
-    JournalPosition,
     StoredJob,
     StoredOutcome,
     StoredSpread,
@@ -42,32 +41,16 @@ from purgatory.service.store.rows import (
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Keys of the metadata: outcomes acknowledged when the last run ended; `_Moved`.
+#: Keys of the metadata: outcomes acknowledged when the last run ended; the epoch of its leases;
+#: `MovedTimes`.
 ACKNOWLEDGED: Final = "acknowledged"
+LEASE_EPOCH: Final = "lease_epoch"
 _MOVED: Final = "moved"
-_MOST_SHIFTS: Final = 1000
 # The last run's stamps may have been ahead of the clock, but not so far. Else the clock is slow, as
 # after a boot without a battery: deadlines do not wait for it.
 _MAX_AHEAD_MS: Final = 60_000
 # So many entries of remembered ids may be useless, and as many as useful.
 _STALE_ENTRIES: Final = 100_000
-
-
-class _Moved(NamedTuple):
-    """Rows up to these numbers have times of the clock before `at_ms`, when times were moved.
-
-    `shifts`: the latest moves, each with the last outcome before it, and milliseconds.
-    """
-
-    events: int = 0
-    outcomes: int = 0
-    at_ms: int = 0
-    shifts: tuple[tuple[int, int], ...] = ()
-
-    def again(self, last: JournalPosition, by_ms: int, at_ms: int) -> "_Moved":
-        """Return the record after another move."""
-        shifts = (*self.shifts[-_MOST_SHIFTS:], (last.outcomes, by_ms))
-        return _Moved(last.events, last.outcomes, at_ms, shifts)
 
 
 @contextlib.contextmanager
@@ -97,7 +80,6 @@ def start_clock(store: Store, sources: ClockSources | None = None) -> ServiceClo
 
 @_damage_refused()
 def load_state(
-    name: str,
     store: Store,
     clock: ServiceClock,
     registry: CollectorRegistry | None = None,
@@ -117,8 +99,9 @@ def load_state(
     now_ms = clock.now_ms()
     oldest_ms = store.oldest_submission_ms()
     start_ms = now_ms if oldest_ms is None else min(now_ms, oldest_ms)
-    epoch = next_epoch(store, now_ms)
-    state = ServerState(name, start_ms, registry, max_memory, epoch)
+    # Above each earlier, also above runs after a restored backup if the clock is right.
+    epoch = max(int(store.metadata().get(LEASE_EPOCH, 0)) + 1, now_ms // 1000)
+    state = ServerState(start_ms, registry, max_memory, epoch)
     note_state(state)
     state.unnoted = note_start(store, {**clock.metadata(), LEASE_EPOCH: epoch})
     last = store.last_numbers()
@@ -142,14 +125,12 @@ def load_state(
     if last_ms <= now_ms + _MAX_AHEAD_MS:
         state.stamp.follow(last_ms)
     stored = {job.seq: job for job in store.jobs()}
-    loading = OperationLoading(state, store, outcomes, stored)
-    loading.moved_outcomes, loading.moved_ms = moved.outcomes, moved.at_ms
-    loading.shifts = moved.shifts
+    loading = OperationLoading(state, store, outcomes, stored, moved)
     loading.load(store.operations(), memory)
     load_jobs(state, stored, loading.jobs)
     load_repeats(state, store, now_ms, clock.shift_ms)
     for limit in store.limits():
-        state.leases.limits.load(limit, now_ms)
+        state.leases.limits.put(limit, now_ms, tokens=0.0)  # the last run may have used all
     memory.check(state.memory_bytes)
     for client in state.clients.by_name.values():
         client.unacknowledged = dict(sorted(client.unacknowledged.items()))
@@ -157,7 +138,7 @@ def load_state(
     return state
 
 
-def _last_expiry_ms(outcomes: Iterable[StoredOutcome], moved: _Moved) -> int:
+def _last_expiry_ms(outcomes: Iterable[StoredOutcome], moved: MovedTimes) -> int:
     """Return the last deadline that expired: new events have to come after it."""
     expired = (o.at_ms for o in outcomes if o.outcome == "expired" and o.seq > moved.outcomes)
     return max(expired, default=0)
@@ -187,7 +168,7 @@ def _load_remembered(ids: RememberedIds, store: Store) -> None:
 
 def pack_acknowledgements(retention: OutcomeRetention) -> bytes:
     """Encode the kept acknowledged outcomes, with times, for the next run."""
-    return msgspec.msgpack.encode(retention.acknowledgements())
+    return msgspec.msgpack.encode([(at_ms, record.seq) for at_ms, record in retention.acknowledged])
 
 
 def _acknowledgements(metadata: dict[str, Any]) -> list[tuple[int, int]]:
@@ -213,9 +194,9 @@ def _load_acknowledgements(state: ServerState, metadata: dict[str, Any]) -> None
             state.retention.acknowledge(owners[seq], [seq], acknowledged_ms)
 
 
-def _read_moved(metadata: dict[str, Any]) -> _Moved:
+def _read_moved(metadata: dict[str, Any]) -> MovedTimes:
     packed = metadata.get(_MOVED)
-    return _Moved() if packed is None else msgspec.msgpack.decode(packed, type=_Moved)
+    return MovedTimes() if packed is None else msgspec.msgpack.decode(packed, type=MovedTimes)
 
 
 def unfinished_spreads(state: ServerState, store: Store) -> Iterator[Spread]:
@@ -250,18 +231,6 @@ def _spread(row: StoredSpread, request: SpreadRequest) -> Spread:
     spread.request = request
     request.left += 1
     return spread
-
-
-#: Key of the metadata: the epoch of the last run's leases.
-LEASE_EPOCH: Final = "lease_epoch"
-
-
-def next_epoch(store: Store, now_ms: int) -> int:
-    """Return this run's epoch of leases, above each earlier. Raises StoreError.
-
-    Also above runs after a restored backup, if the clock is right.
-    """
-    return max(int(store.metadata().get(LEASE_EPOCH, 0)) + 1, now_ms // 1000)
 
 
 def note_start(store: Store, metadata: dict[str, Any]) -> dict[str, Any]:

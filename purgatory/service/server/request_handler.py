@@ -96,10 +96,9 @@ from purgatory.service.store.rows import Options
 
 # Added to a session's name: submits have remembered answers of their own.
 _SUBMITS: Final = "#submits"
-#: Carries out a request in the open transaction; returns the answer, None: it comes later.
-Change = Callable[[Transaction, ClientRequest], Any]
-#: Carries out a request that nothing on disk depends on, at a time; returns the answer.
-InMemory = Callable[[ClientRequest, int], Any]
+#: Carries out a request, which the command has, in the open transaction; returns the answer, None:
+#: it comes later.
+Change = Callable[[Transaction, ClientRequest, Any], Any]
 
 
 class RequestHandler:
@@ -154,7 +153,8 @@ class RequestHandler:
             EndLease: named_leases.end,
             SetLimit: limits.change,
         }
-        self._in_memory: dict[type[Request], InMemory] = {
+        # Nothing on disk depends on them.
+        self._in_memory: dict[type[Request], Change] = {
             Work: jobs.work,
             Keep: jobs.keep,
             Begin: jobs.begin,
@@ -181,13 +181,15 @@ class RequestHandler:
         request = command.request
         if isinstance(request, Submit):
             given = transaction.given_ids
+            if self.reads.repeated.by_route:
+                self.reads.repeated.check_room(command.route)
             first = self._first_answer(command, request)
             reply = self._submit(transaction, command, request, first)
-            if first is not None:
-                _know_as_at_first(reply, first)
-            elif command.session and (transaction.given_ids != given or reply.known):
+            self.refused += len(reply.refused)
+            has_ids = transaction.given_ids != given or reply.known
+            if has_ids and first is None and command.session:
                 self._remember_submit(transaction, command, reply)
-            self._reply(transaction, command, reply)
+            transaction.writes.append((command, reply))
             return
         kind = type(request)
         if (change := self._changes.get(kind)) is not None:
@@ -195,10 +197,9 @@ class RequestHandler:
         elif isinstance(request, Acknowledge):
             self._acknowledge(transaction, command, request)
         elif (change := self._repeatable.get(kind)) is not None:
-            self._reply(transaction, command, change(transaction, command))
-        elif (do := self._in_memory.get(kind)) is not None:
-            answer = do(command, transaction.clock_ms)
-            if answer is not None:
+            transaction.writes.append((command, change(transaction, command, request)))
+        elif (change := self._in_memory.get(kind)) is not None:
+            if (answer := change(transaction, command, request)) is not None:
                 transaction.unconditional_replies.append((command.route, answer))
         else:
             self.reads.add(command)
@@ -242,31 +243,28 @@ class RequestHandler:
             reply = Acknowledged(request.seq, before - len(client.unacknowledged))
             transaction.unconditional_replies.append((command.route, reply))
 
-    def _reply(self, transaction: Transaction, command: ClientRequest, reply: Any) -> None:
-        """Answer after the commit."""
-        transaction.writes.append((command, reply))
-
     def _apply_once(self, transaction: Transaction, command: ClientRequest, change: Change) -> None:
         """Do a request; if it was done before, repeat the reply."""
-        session, seq = command.session, command.request.seq
+        session, request = command.session, command.request
+        seq = request.seq
         if not session:
-            reply = change(transaction, command)
+            reply = change(transaction, command, request)
             if reply is None or not self._is_spread(transaction, command, reply):
-                self._reply(transaction, command, reply)
+                transaction.writes.append((command, reply))
             return
         replies = self._state.replies
         session = replies.key(command.client, session)
         if (spread := self._state.spread_requests.get((session, seq))) is not None:
             spread.commands.append(command)
             if spread.is_new:
-                self._reply(transaction, command, None)
+                transaction.writes.append((command, None))
             return
         frame = replies.find(session, seq)
         if frame is None:
             replies.check_room(command.client, session)
-            reply = change(transaction, command)
+            reply = change(transaction, command, request)
             if reply is None:
-                self._reply(transaction, command, None)
+                transaction.writes.append((command, None))
                 return
             if self._is_spread(transaction, command, reply, session):
                 return
@@ -275,7 +273,7 @@ class RequestHandler:
         elif (session, seq) not in transaction.remembered:  # already on disk
             transaction.unconditional_replies.append((command.route, Raw(frame)))
             return
-        self._reply(transaction, command, Raw(frame))
+        transaction.writes.append((command, Raw(frame)))
 
     def _is_spread(
         self, transaction: Transaction, command: ClientRequest, reply: Any, session: str = ""
@@ -292,7 +290,7 @@ class RequestHandler:
             request.left += 1
         if session:
             self._state.spread_requests[session, reply.seq] = request
-        self._reply(transaction, command, None)
+        transaction.writes.append((command, None))
         return True
 
     def finish_spreads(self, transaction: Transaction) -> None:
@@ -335,35 +333,38 @@ class RequestHandler:
         now_ms = self._state.stamp.now_ms
         self._state.replies.add(session, seq, frame, now_ms, transaction.changes)
 
-    def _complete(self, transaction: Transaction, command: ClientRequest) -> Completed:
-        request = command.request
-        assert isinstance(request, Complete)
+    def _complete(self, transaction: Transaction, _: ClientRequest, request: Complete) -> Completed:
         for completion in request.completions:
             self._validator.check_completion(completion)
         self._check_held(request)
         self._check_memory(request)
-        return Completed(request.seq, transaction.events.complete_all(request.completions))
+        events = transaction.events
+        counts = [events.complete(each, place) for place, each in enumerate(request.completions)]
+        return Completed(request.seq, counts)
 
-    def _extend(self, transaction: Transaction, command: ClientRequest) -> Extended:
-        request = command.request
-        assert isinstance(request, Extend)
+    def _extend(
+        self, transaction: Transaction, command: ClientRequest, request: Extend
+    ) -> Extended:
         for extension in request.extensions:
             self._validator.check_timeout(extension.timeout_ms)
-        return Extended(request.seq, transaction.extend(request.extensions, command.owner))
+        owner = command.owner
+        done = [transaction.extend(extension, owner) for extension in request.extensions]
+        return Extended(request.seq, done)
 
-    def _fail(self, transaction: Transaction, command: ClientRequest) -> Failed:
-        request = command.request
-        assert isinstance(request, Fail)
+    def _fail(self, transaction: Transaction, _: ClientRequest, request: Fail) -> Failed:
         left = self._state.memory_left
         for failure in request.failures:
             self._validator.check_failure(failure)
             left = self._check_spread(failure.key, len(failure.message), left)
-        return Failed(request.seq, transaction.events.fail_all(request.failures))
+        events = transaction.events
+        counts = [events.fail(each, place) for place, each in enumerate(request.failures)]
+        return Failed(request.seq, counts)
 
-    def _cancel(self, transaction: Transaction, command: ClientRequest) -> Cancelled:
-        request = command.request
-        assert isinstance(request, Cancel)
-        return Cancelled(request.seq, transaction.cancel(request.op_ids, command.owner))
+    def _cancel(
+        self, transaction: Transaction, command: ClientRequest, request: Cancel
+    ) -> Cancelled:
+        owner = command.owner
+        return Cancelled(request.seq, [transaction.cancel(each, owner) for each in request.op_ids])
 
     def _check_held(self, request: Complete) -> None:
         held = self._state.held
@@ -412,10 +413,12 @@ class RequestHandler:
         command: ClientRequest,
         request: Submit,
         first: Submitted | None,
+        failure: Refused | None = None,
     ) -> Submitted:
-        """Submit new operations; `first`: the request's earlier answer."""
-        if self.reads.repeated.by_route:
-            self.reads.repeated.check_room(command.route)
+        """Submit new operations, or refuse them for a `failure`.
+
+        `first`: the request's earlier answer.
+        """
         client = self._state.clients.record(command.client)
         all_known = self._state.known
         left = self._state.memory_left
@@ -437,8 +440,10 @@ class RequestHandler:
             if index in done:
                 continue  # the operation has ended, and the id was free again
             options: Options | None = None
-            refusal = _taken(before, submission, client) or self._validator.check_submission(
-                submission, values, client, total
+            refusal = (
+                failure
+                or _taken(before, submission, client)
+                or self._validator.check_submission(submission, values, client, total)
             )
             if refusal is None and said is not None:
                 values, options = self._with_options(values, said, transaction.now_ms)
@@ -453,9 +458,10 @@ class RequestHandler:
                     continue
                 refusal = self._state.no_room(f"an operation of {size} bytes")
             refused.append(Refusal(index, refusal.code, str(refusal)))
-        self.refused += len(refused)
         if outcomes:
             transaction.repeated_outcomes.append((command, outcomes))
+        if first is not None:
+            known = _known_as_at_first(known, first)
         return Submitted(request.seq, refused, known)
 
     def _in_period(
@@ -504,15 +510,14 @@ class RequestHandler:
 
         `size`: the bytes of its requests. Raises StoreError.
         """
-        for command, records in transaction.repeated_outcomes:
-            self.reads.repeat(command, records)
+        self._repeat_outcomes(transaction)
         replies = [(one.route, reply) for one, reply in transaction.writes if reply is not None]
         replies += transaction.late_replies
         frames = _encoded(replies + transaction.unconditional_replies)
         outcomes = transaction.outcomes
         pushes = outcome_pushes(self._store, outcomes) if outcomes else []
         state = self._state
-        if not state.unnoted and (state.leases.by_number or state.leases.notices.leases):
+        if not state.unnoted and (state.leases.by_number or state.leases.untold):
             frames += self._job_frames.assign(transaction.clock_ms)
         if state.jobs.watches.ended:
             frames += job_end_frames(state, self._store)
@@ -520,10 +525,16 @@ class RequestHandler:
 
     def reject(self, transaction: Transaction, refusal: Refused, size: int) -> TransactionReplies:
         """Encode the replies to a rolled back transaction: each change is refused."""
+        transaction.repeated_outcomes = []
         for command, _ in transaction.writes:
             if not self._reply_to_known(transaction, command, refusal):
                 self.refuse(transaction, command, refusal)
+        self._repeat_outcomes(transaction)
         return TransactionReplies(_encoded(transaction.unconditional_replies), [], size)
+
+    def _repeat_outcomes(self, transaction: Transaction) -> None:
+        for command, records in transaction.repeated_outcomes:
+            self.reads.repeat(command, records)
 
     def _reply_to_known(
         self, transaction: Transaction, command: ClientRequest, refusal: Refused
@@ -535,27 +546,14 @@ class RequestHandler:
         request = command.request
         if not isinstance(request, Submit):
             return False
-        refused: list[Refusal] = []
-        known: list[Known] = []
-        outcomes: list[OutcomeRecord] = []
         first = self._first_answer(command, request)
-        done = _taken_at_first(request, first)
-        for index, submission in enumerate(request.operations):
-            entry = self._state.known.get(submission.op_id)
-            entry = self._in_period(entry, submission.op_id, submission.options, transaction.now_ms)
-            if entry is not None and _is_of(entry, command.client, submission):
-                _add_known(index, entry, known, outcomes)
-            elif index not in done:
-                refused.append(Refusal(index, refusal.code, str(refusal)))
-        if len(refused) == len(request.operations):
+        reply = self._submit(transaction, command, request, first, refusal)
+        clients = self._state.clients
+        clients.drop_if_idle(clients.record(command.client))
+        if len(reply.refused) == len(request.operations):
             return False
-        self.refused += len(refused)
-        reply = Submitted(request.seq, refused, known)
-        if first is not None:
-            _know_as_at_first(reply, first)
+        self.refused += len(reply.refused)
         transaction.unconditional_replies.append((command.route, reply))
-        if outcomes:
-            self.reads.repeat(command, outcomes)
         return True
 
 
@@ -567,13 +565,13 @@ def _taken_at_first(request: Submit, first: Submitted | None) -> set[int]:
     return set(range(len(request.operations))) - refused
 
 
-def _know_as_at_first(reply: Submitted, first: Submitted) -> None:
-    """Have the answer to a repeated submit name what was known at first.
+def _known_as_at_first(known: list[Known], first: Submitted) -> list[Known]:
+    """Return what was known at first, as it is now.
 
-    So a client that lost the first answer learns which jobs are new.
+    So a client that lost the first answer to its submit learns which jobs are new.
     """
-    now = {one.index: one for one in reply.known}
-    reply.known = [now.get(one.index, one) for one in first.known]
+    now = {one.index: one for one in known}
+    return [now.get(one.index, one) for one in first.known]
 
 
 def _encoded(replies: list[tuple[bytes, Any]]) -> list[tuple[bytes, bytes]]:

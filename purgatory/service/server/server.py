@@ -24,14 +24,12 @@ from purgatory.errors import StoreError
 from purgatory.service.config import Config
 from purgatory.service.errors import ServerError
 from purgatory.service.platform import REAL_PLATFORM, Platform
-from purgatory.service.protocol import Limits
 from purgatory.service.server.clock import ClockSources
 from purgatory.service.server.commands import CloseServer, NetworkCommand, ReloadAllowList
 from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.network.accept_gate import most_descriptors
 from purgatory.service.server.network.network import Network
 from purgatory.service.server.network.unfinished_messages import looks_at_peers
-from purgatory.service.server.records.remembered_ids import MAX_REMEMBERED, REMEMBER_MS
 from purgatory.service.server.recovery import load_state, start_clock
 from purgatory.service.server.request_handler import RequestHandler
 from purgatory.service.server.server_health import HealthReport, report_health
@@ -95,7 +93,7 @@ class Server:
         self._sink = sink
         self._secure = secure
         self._owns_process = owns_process
-        self._open_store = open_store or partial(open_file, note=self._note_opening)
+        self._open_store = open_store or partial(open_file, note=partial(setattr, self, "_opening"))
         self._opening = "opening the database"
         self._end_callbacks: list[Callable[[], None]] = []
         self._reload_callbacks: list[Callable[[], None]] = []
@@ -194,28 +192,16 @@ class Server:
             _send(self._parts.network.mailbox, CloseServer(0))
 
     def _build(self, store: Store) -> "ServerParts":
-        config = self.config
         return build_parts(
             store,
-            limits_of(config),
+            self.config,
             stats=lambda: self.stats().as_dict() | self._more_figures(),
             ended=self._end,
             registry=self.registry,
             sink=self._sink,
-            max_memory=config.max_memory,
-            max_clients=config.max_clients,
-            max_remembered=config.max_remembered,
-            remember_ms=int(config.remember_ended * 1000),
-            retention_ms=int(config.retention * 1000),
             guard=self._guard,
-            note_state=self._note_state,
+            note_state=partial(setattr, self, "_loading"),
         )
-
-    def _note_opening(self, text: str) -> None:
-        self._opening = text
-
-    def _note_state(self, state: ServerState) -> None:
-        self._loading = state
 
     def start_progress(self) -> str:
         """Say how far a start is; empty once the server runs. Any thread."""
@@ -352,15 +338,10 @@ class ServerParts(NamedTuple):
 
 def build_parts(
     store: Store,
-    limits: Limits,
+    config: Config,
     *,
     stats: Callable[[], dict[str, Any]],
     ended: Callable[[Exception | None], None],
-    retention_ms: int,
-    max_clients: int,
-    max_memory: int = 0,
-    max_remembered: int = MAX_REMEMBERED,
-    remember_ms: int = REMEMBER_MS,
     registry: CollectorRegistry | None = None,
     sink: JournalSink | None = None,
     platform: Platform = REAL_PLATFORM,
@@ -373,10 +354,16 @@ def build_parts(
 
     `stats`: answers requests for statistics. `ended`: see `Network`.
     """
-    validator = RequestValidator(limits)
+    validator = RequestValidator(limits_of(config))
     clock = start_clock(store, clocks)
     state = load_state(
-        *("service", store, clock, registry, max_memory, max_remembered, remember_ms, note_state)
+        store,
+        clock,
+        registry,
+        config.max_memory,
+        config.max_remembered,
+        int(config.remember_ended * 1000),
+        note_state,
     )
     handler = RequestHandler(state, store, validator, stats, f"purgatory {package_version()}")
     mailbox: Mailbox[NetworkCommand] = platform.mailbox()
@@ -387,7 +374,7 @@ def build_parts(
         clock,
         handler,
         send=partial(_send, mailbox),
-        retention_ms=retention_ms,
+        retention_ms=int(config.retention * 1000),
         sink=sink,
         platform=platform,
         observer=observer,
@@ -397,7 +384,7 @@ def build_parts(
         mailbox,
         store_loop,
         ended,
-        max_clients=max_clients,
+        max_clients=config.max_clients,
         platform=platform,
         guard=guard,
     )

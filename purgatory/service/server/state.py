@@ -34,7 +34,7 @@ from purgatory.service.server.records.clients import ClientRegistry, OutcomeReco
 from purgatory.service.server.records.held_keys import HeldKeys
 from purgatory.service.server.records.operation import PendingOperation, expiry_delay
 from purgatory.service.server.records.operation_counts import OperationCounts
-from purgatory.service.server.records.remembered_ids import RememberedIds
+from purgatory.service.server.records.remembered_ids import ID_BYTES, RememberedIds
 from purgatory.service.server.records.remembered_replies import RememberedReplies
 from purgatory.service.server.records.retention import OutcomeRetention
 from purgatory.service.server.records.spreads import SpreadRequest, Spreads
@@ -45,6 +45,7 @@ from timingwheel import Timer
 
 _RunBucket = Callable[[Any], None]
 _NEVER_NS: Final = sys.maxsize
+_NAME: Final = "service"  # in metrics
 # So many end in about 0.6 ms.
 PORTION: Final = 100
 #: Ended operations stay readable for so long after their period: a program may wait for the result.
@@ -58,10 +59,6 @@ class OutcomeReceiver:
 
     def add_outcome(self, operation: PendingOperation, outcome: Outcome) -> None:
         """Note that an operation has ended."""
-        raise NotImplementedError
-
-    def settle(self, operation: PendingOperation) -> None:
-        """Let the unfinished events count for an operation."""
         raise NotImplementedError
 
 
@@ -111,7 +108,6 @@ class ServerState:
 
     def __init__(
         self,
-        name: str,
         start_ms: int,
         registry: CollectorRegistry | None = None,
         max_memory: int = 0,
@@ -120,14 +116,15 @@ class ServerState:
         self.max_memory: int = max_memory
         self.pending_bytes: int = 0
         self.clock: TransactionClock = TransactionClock(start_ms)
-        self._executor = DeferredExecutor()
+        #: The due operations that `expire_due` has left.
+        self.due: DeferredExecutor = DeferredExecutor()
         # Shorter than a millisecond, the unit of the store and the messages, because an expiry is
         # reported within it; no shorter, because each tick is a transaction.
         self.timer: Timer = Timer(
-            name, tick_ms=TICK_NS / NS_PER_MS, clock=self.clock, executor=self._executor
+            _NAME, tick_ms=TICK_NS / NS_PER_MS, clock=self.clock, executor=self.due
         )
         self.purgatory: Purgatory = Purgatory(
-            name, timer=self.timer, journal=self, registry=registry
+            _NAME, timer=self.timer, journal=self, registry=registry
         )
         self.parts: Final = parts_of(self.purgatory)
         #: By operation id: pending operations, and ended ones until deleted.
@@ -147,7 +144,7 @@ class ServerState:
         self.stamp: Stamp = Stamp(start_ms)
         self.held: HeldKeys = HeldKeys()
         #: Unfinished events for many operations, in order.
-        self.spreads: Spreads = Spreads(self.settle)
+        self.spreads: Spreads = Spreads()
         #: By session and number.
         self.spread_requests: dict[tuple[str, int], SpreadRequest] = {}
         self.last_spread = 0
@@ -155,7 +152,7 @@ class ServerState:
         #: commits take long.
         self.portion: int = PORTION
         self.leases: JobLeases = JobLeases(epoch)
-        self.leases.observer = self.jobs
+        self.leases.on_moved = self.jobs.moved
         self.mass_cancels: MassCancels = MassCancels()
         self.waiting_moves: WaitingMoves = WaitingMoves()
         self.repeats: RepeatRegistry = RepeatRegistry()
@@ -178,7 +175,7 @@ class ServerState:
         Pending operations, unacknowledged outcomes, and acknowledged ones beyond the kept number,
         which the journal does not have yet.
         """
-        return self.purgatory.delayed + self.unacknowledged + self.retention.overdue
+        return self.purgatory.delayed + self.retention.unacknowledged + self.retention.overdue
 
     @property
     def memory_bytes(self) -> int:
@@ -192,7 +189,7 @@ class ServerState:
             + self.jobs.watches.bytes
             + self.held.bytes
             + self.replies.bytes
-            + self.remembered.memory_bytes
+            + ID_BYTES * self.remembered.total
             + self.named_leases.bytes
             + self.clients.bytes
             + self.repeats.bytes
@@ -246,24 +243,19 @@ class ServerState:
         for operation in self.parts.lists.watchers_of(key):
             assert isinstance(operation, PendingOperation)
             found.append(operation)
-        found.sort(key=_number)  # a roll-back may have watched some anew
+        found.sort(key=lambda one: one.number)  # a roll-back may have watched some anew
         return found
 
     def is_for_many(self, count: int, value: bytes) -> bool:
         """Whether an event for `count` operations is a spread."""
         return count > self.portion or (count > 1 and count * len(value) > COPIED_BYTES)
 
-    def settle(self, operation: PendingOperation) -> None:
-        """See `OutcomeReceiver`."""
-        assert self.receiver is not None
-        self.receiver.settle(operation)
-
     def set_deadline(self, operation: PendingOperation, deadline_ns: int) -> None:
         """Move the deadline of a pending operation."""
         self._note_deadline(deadline_ns)
         operation.op_deadline_ns = deadline_ns
         operation.op_deadline_ms = deadline_ns // NS_PER_MS
-        self.timer.reschedule(operation, expiry_delay(deadline_ns, self.clock.now_ns()))
+        self.timer.reschedule(operation, expiry_delay(deadline_ns, self.clock.reading_ns))
 
     def expire_due(self, now_ns: int, enough: Callable[[], bool]) -> None:
         """Move the timer to `now_ns`, and expire what is due until `enough`.
@@ -274,27 +266,18 @@ class ServerState:
         if now_ns >= self._next_deadline_ns:
             self._next_deadline_ns = 0
             self.timer.advance_clock()
-            self._executor.run(enough)
-            if not self._executor:
+            self.due.run(enough)
+            if not self.due:
                 delay = self.timer.delay_to_next()
-                now_ns = self.clock.now_ns()
+                now_ns = self.clock.reading_ns
                 self._next_deadline_ns = _NEVER_NS if delay is None else now_ns + round(delay * 1e9)
-
-    @property
-    def has_unfinished_expiry(self) -> bool:
-        """Whether `expire_due` has left due operations."""
-        return bool(self._executor)
-
-    def interrupt_expiry(self) -> None:
-        """End `expire_due`, if it runs, after the present operation."""
-        self._executor.interrupt()
 
     def next_wake_ns(self) -> int | None:
         """Return when something is due, or held long enough; None: never.
 
         Too early if the next operation has ended otherwise.
         """
-        wake_ns = self._next_deadline_ns or self.clock.now_ns()
+        wake_ns = self._next_deadline_ns or self.clock.reading_ns
         if self.held.by_key and (release_ms := self.held.next_end_ms()) is not None:
             wake_ns = min(wake_ns, release_ms * NS_PER_MS)
         return None if wake_ns == _NEVER_NS else wake_ns
@@ -304,10 +287,6 @@ class ServerState:
         assert isinstance(operation, PendingOperation)
         if self.receiver is not None:
             self.receiver.add_outcome(operation, outcome)
-
-
-def _number(operation: PendingOperation) -> int:
-    return operation.number
 
 
 # Not visited at exit: no lock is among a million records.

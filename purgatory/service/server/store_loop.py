@@ -39,13 +39,7 @@ from purgatory.service.server.commands import (
 )
 from purgatory.service.server.commits import Commits
 from purgatory.service.server.fair_queue import RequestQueue
-from purgatory.service.server.journal.journal_rows import (
-    event_rows,
-    extension_rows,
-    job_rows,
-    operation_rows,
-    outcome_rows,
-)
+from purgatory.service.server.journal.journal_rows import committed_rows
 from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.journal.journal_start import start_journal
 from purgatory.service.server.leases.lease_ends import WORKER_GONE
@@ -155,7 +149,7 @@ class StoreLoop:
         for spread in unfinished_spreads(self.state, self._store):
             self.state.spreads.add(spread)
             self.state.pending_bytes += spread.bytes
-            while self.state.spreads:
+            while self.state.spreads.in_order:
                 transaction = Transaction(self.state, self.clock.now_ns())
                 self._spread(transaction, PORTIONS)
                 transaction.prepare()
@@ -242,7 +236,7 @@ class StoreLoop:
         state = self.state
         leases, retention, numbers = state.leases, state.retention, state.journal_numbers
         retry_ms = self._commits.retry_ms
-        is_busy = bool(state.spreads or state.mass_cancels.running or leases.begun)
+        is_busy = bool(state.spreads.in_order or state.mass_cancels.running or leases.begun)
         next_wake_ns = state.next_wake_ns()
         self.activity.deadline_ms = self._late_ms or (next_wake_ns or 0) // NS_PER_MS
         if self.requests.length or self._reads.waiting or (is_busy and not retry_ms):
@@ -315,9 +309,9 @@ class StoreLoop:
         """End overdue leases. After the requests: one may end or keep a lease."""
         leases = self.state.leases
         if leases.by_number:
-            transaction.lease_ends.expire(grace_ms)
+            transaction.jobs.lease_ends.expire(grace_ms)
         if leases.begun:
-            transaction.lease_ends.write_begun()
+            transaction.jobs.lease_ends.write_begun()
 
     def _end_transaction(self, transaction: Transaction) -> None:
         transaction.prepare()
@@ -345,12 +339,12 @@ class StoreLoop:
 
     def _go_on(self, transaction: Transaction) -> None:
         """Continue long requests, and submit the runs of repeats."""
-        if self.state.spreads:
+        if self.state.spreads.in_order:
             is_long = self.activity.last_commit_s >= LONG_COMMIT_S
             self._spread(transaction, PORTIONS if is_long else 1)
         if self.state.mass_cancels.running:
             self.handler.cancel_more(transaction)
-        if self.state.waiting_moves:
+        if self.state.waiting_moves.commands or self.state.waiting_moves.new:
             self.handler.move_more(transaction)
         if self.state.repeats.by_key:  # after the requests: one may pause a repeat
             self.handler.repeat_runs.run_due(transaction)
@@ -369,7 +363,7 @@ class StoreLoop:
         if self._commits.retry_ms:  # nothing was written
             self._late_ms = min(self._late_ms or first_ms, first_ms or self._late_ms)
         else:  # in order of deadline: the remaining were due later
-            self._late_ms = last_ms if last_ms and self.state.has_unfinished_expiry else 0
+            self._late_ms = last_ms if last_ms and self.state.due else 0
 
     def _handle_requests(self, transaction: Transaction) -> Transaction:
         """Handle the requests that fit."""
@@ -412,7 +406,7 @@ class StoreLoop:
         self._reads.repeated.forget(command.route)
         self.state.jobs.watches.forget(command.route)
         for job in self.state.leases.drop_worker(command.route, command.client):
-            transaction.lease_ends.lose(job, WORKER_GONE)
+            transaction.jobs.lease_ends.lose(job, WORKER_GONE)
         self.state.named_leases.disconnect(command.route, transaction.clock_ms)
         client = self.state.clients.record(command.client)
         client.connections -= 1
@@ -430,21 +424,10 @@ class StoreLoop:
         self._answer(answer)
         if self._observer is not None:
             self._observer.ended(transaction, None, answer)
-        changes = transaction.changes
-        if self._sink is not None and (
-            transaction.submitted
-            or transaction.outcomes
-            or changes.queued_events
-            or changes.queued_extensions
-            or changes.queued_jobs
-        ):
-            self._sink.write(
-                operation_rows(transaction),
-                outcome_rows(transaction),
-                event_rows(transaction),
-                extension_rows(transaction),
-                job_rows(transaction),
-            )
+        if self._sink is not None:
+            rows = committed_rows(transaction)
+            if any(rows):
+                self._sink.write(*rows)
 
     def _roll_back(self, transaction: Transaction, error: StoreError) -> None:
         transaction.roll_back()
@@ -488,7 +471,7 @@ class StoreLoop:
         transaction.prepare()
         self._commits.write(transaction.changes)
         transaction.publish()
-        self._maintenance.write_remembered()
+        self._maintenance.remembering.stop()
         acknowledgements = pack_acknowledgements(self.state.retention)
         self._store.set_metadata({**self.clock.metadata(), ACKNOWLEDGED: acknowledgements})
 

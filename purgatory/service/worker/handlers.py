@@ -3,7 +3,6 @@
 Immutable, but for `Attempt`, which any thread may use.
 """
 
-import random
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,7 +10,6 @@ from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 from purgatory.service.client.arguments import checked_seconds
-from purgatory.service.client.backoff import backoff_s
 from purgatory.service.client.functions import check_function
 from timingwheel.lowlevel import check_count
 
@@ -102,12 +100,6 @@ class Retry(NamedTuple):
     max_attempts: int
     delay: float
     max_delay: float
-
-    def seconds_after(
-        self, attempt: int, uniform: Callable[[float, float], float] = random.uniform
-    ) -> float:
-        """Return the seconds to wait after an attempt; see `backoff_s`."""
-        return backoff_s(attempt, self.delay, self.max_delay, uniform)
 
 
 class HandlerLimits(NamedTuple):

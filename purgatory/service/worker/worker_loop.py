@@ -13,6 +13,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import Any, Final, Protocol
 
+from purgatory.service.client.backoff import backoff_s
 from purgatory.service.client.calls import Keeping
 from purgatory.service.client.futures import HandledReply
 from purgatory.service.client.later_calls import JobCalls
@@ -152,10 +153,6 @@ class WorkerLoop:
     def shut_down(self) -> None:
         """Leave the client to the caller."""
 
-    def _begin_phase(self, phase: _Phase, seconds: float) -> None:
-        self._phase = phase
-        self._phase_end = self._monotonic() + seconds
-
     def _work(self) -> None:
         if self._stop_at is not None:
             self._phase = _Phase.DRAINING
@@ -192,7 +189,8 @@ class WorkerLoop:
             return
         self._ends.give_back(self._held.take_waiting(0) + self._held.unfinished())
         self._runner.stop(JOIN_S)
-        self._begin_phase(_Phase.FLUSHING, self._settings.flush_s)
+        self._phase = _Phase.FLUSHING
+        self._phase_end = self._monotonic() + self._settings.flush_s
 
     def _flush(self) -> None:
         left = self._ends.left
@@ -380,7 +378,8 @@ class WorkerLoop:
     def _note_failure(self, leased: LeasedJob, end: LeaseEnd, error: BaseException) -> None:
         retry = self._handlers[leased.kind].retry
         end.how = How.FAILED
-        end.delay_ms = int(1000 * retry.seconds_after(leased.attempt, self._platform.uniform))
+        delay, longest, uniform = retry.delay, retry.max_delay, self._platform.uniform
+        end.delay_ms = int(1000 * backoff_s(leased.attempt, delay, longest, uniform))
         end.error = ": ".join(described(error))[:_ERROR_LENGTH]
         log.warning("worker %r: attempt %d of %d at job %r has failed", self._settings.name,
                     leased.attempt, retry.max_attempts, leased.op_id, exc_info=error)  # fmt: skip

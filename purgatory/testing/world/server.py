@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from purgatory.errors import StoreError
-from purgatory.service.protocol import Limits
+from purgatory.service.config import Config
 from purgatory.service.server.commands import CloseServer
 from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.network.network import Network
@@ -27,16 +27,15 @@ ADDRESS: Final = "tcp://server:7411"
 DATABASE: Final = Path("/data/purgatory.db")
 # Most seconds of a transaction, which takes no time in a simulation.
 _NO_LIMIT_S: Final = 1e9
-LIMITS = Limits(
-    message_bytes=1 << 20,
-    keys=10,
-    text_bytes=1000,
-    payload_bytes=10_000,
-    pending_per_client=100_000,
-    pending=1_000_000,
-    timeout_ms=10**9,
-    held=100_000,
-    items=512,
+CONFIG = Config(
+    max_keys=10,
+    max_text_bytes=1000,
+    max_payload_bytes=10_000,
+    max_pending_per_client=100_000,
+    max_pending=1_000_000,
+    max_timeout=1e6,
+    max_clients=10_000,
+    max_memory=0,
 )
 # Nanoseconds between two looks of the service manager.
 _LOOK_NS = NS_PER_S
@@ -96,7 +95,7 @@ class ServerHost:
         process = self._process = ServerProcess(self.machine, self._network)
         try:
             sink, observer = self.make_sink(process), self.make_observer(process)
-            process.start(LIMITS, sink, observer, self.portion)
+            process.start(sink, observer, self.portion)
             self.starts += 1
             self._world.note("server: started")
             self.note_start(process)
@@ -159,7 +158,6 @@ class ServerProcess(Process):
 
     def start(
         self,
-        limits: Limits,
         sink: JournalSink | None = None,
         observer: TransactionObserver | None = None,
         portion: int = 0,
@@ -171,11 +169,9 @@ class ServerProcess(Process):
         store = SqliteStore(DATABASE, connect=self._files.connect, files=self._files)
         self.parts = build_parts(
             store,
-            limits,
+            CONFIG,
             stats=self._stats,
             ended=self._end,
-            retention_ms=7 * 86_400_000,
-            max_clients=10_000,
             sink=sink,
             platform=self,
             clocks=self.machine.clocks(),

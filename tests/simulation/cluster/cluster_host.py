@@ -16,7 +16,7 @@ from purgatory.service.server.server import build_parts
 from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.network import SimulatedNetwork
 from purgatory.testing.world.process import Process
-from purgatory.testing.world.server import ADDRESS, LIMITS, ServerProcess
+from purgatory.testing.world.server import ADDRESS, CONFIG, ServerProcess
 from tests.simulation.cluster.database_link import DatabaseLink
 from tests.simulation.cluster.database_machine import DatabaseMachine
 from tests.simulation.cluster.shared_store import SharedStore
@@ -196,11 +196,9 @@ class ClusterServer(ServerProcess):
         self._store = store
         self.parts = build_parts(
             store,
-            LIMITS,
+            CONFIG,
             stats=self._stats,
             ended=self._end,
-            retention_ms=7 * 86_400_000,
-            max_clients=10_000,
             platform=self,
             clocks=self.machine.clocks(),
             guard=self.lease.is_valid,

@@ -167,7 +167,7 @@ class ModelCheck:
             self._writes.append((command, encode(reply)))
         elif type(request) in model.changes:
             frame, is_old = model.answer_once(command.client, command.session, request)
-            if self._transaction is not None and self._transaction.events.are_unfinished:
+            if self._transaction is not None and self._transaction.events._state.spreads.in_order:
                 model.late_sessions.add((command.client, command.session))
             if is_old:
                 self._owed[command.route, frame] += 1
@@ -215,7 +215,9 @@ class ModelCheck:
             self._commit(transaction, answer)
         else:
             self._roll_back(transaction, error)
-        are_late = bool(self._model.events.unpublished or transaction.events.are_unfinished)
+        are_late = bool(
+            self._model.events.unpublished or transaction.events._state.spreads.in_order
+        )
         self._check_answer(answer, are_late=are_late)
 
     def _commit(self, transaction: Transaction, answer: TransactionReplies) -> None:

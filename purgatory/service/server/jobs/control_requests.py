@@ -40,24 +40,21 @@ class ControlRequests:
         self._state = state
         self._validator = validator
 
-    def cancel(self, transaction: Transaction, command: ClientRequest) -> JobsCancelled:
-        """Carry out `CancelJobs`."""
-        request, owner = command.request, command.owner
-        assert isinstance(request, CancelJobs)
+    def cancel(
+        self, transaction: Transaction, command: ClientRequest, request: CancelJobs
+    ) -> JobsCancelled:
+        """Cancel jobs by id."""
         done = [
-            transaction.jobs.cancel(transaction.find(job_id, owner), BY_REQUEST)
+            transaction.jobs.cancel(transaction.find(job_id, command.owner), BY_REQUEST)
             for job_id in request.job_ids
         ]
         return JobsCancelled(request.seq, done)
 
     def cancel_matching(
-        self, transaction: Transaction, command: ClientRequest
-    ) -> MatchingCancelled | None:
-        """Begin `CancelMatching`; None: the answer comes later."""
-        request, cancels = command.request, self._state.mass_cancels
-        del transaction  # begins with the next transaction
-        assert isinstance(request, CancelMatching)
-        wanted = request.wanted
+        self, _: Transaction, command: ClientRequest, request: CancelMatching
+    ) -> None:
+        """Begin a cancellation by filter with the next transaction; its answer comes later."""
+        wanted, cancels = request.wanted, self._state.mass_cancels
         if wanted == _ANY:
             raise Malformed("no filter is given; expected kind, state, tag or client")
         if (wrong := wrong_filter(wanted)) is not None:
@@ -67,11 +64,11 @@ class ControlRequests:
             session = self._state.replies.key(command.client, session)
         if (running := cancels.find(session, request.seq)) is not None:
             running.commands.append(command)
-            return None
-        if cancels.length >= MOST:
+            return
+        if len(cancels.running) + len(cancels.begun) >= MOST:
             raise ServerBusy(f"{MOST} cancellations by filter are under way; expected fewer")
-        cancels.begin(MassCancel(command, request, session, self._state.last_number))
-        return None
+        cancel = MassCancel(command, request, session, self._state.last_number)
+        cancels.begun.append(cancel)
 
     def cancel_more(self, transaction: Transaction) -> tuple[MassCancel, bytes] | None:
         """Continue a cancellation by filter; return it with the answer, if finished."""
@@ -89,14 +86,12 @@ class ControlRequests:
         return first, encode(MatchingCancelled(first.request.seq, first.count + count))
 
     def reschedule(
-        self, transaction: Transaction, command: ClientRequest
+        self, transaction: Transaction, command: ClientRequest, request: RescheduleJobs
     ) -> JobsRescheduled | None:
-        """Carry out `RescheduleJobs`; None: the answer comes later."""
-        request, owner = command.request, command.owner
-        assert isinstance(request, RescheduleJobs)
+        """Move jobs; None: the answer comes later."""
         dues = [self._due_ms(move, transaction.now_ms) for move in request.moves]
         moves = [
-            (transaction.find(move.job_id, owner), due_ms)
+            (transaction.find(move.job_id, command.owner), due_ms)
             for move, due_ms in zip(request.moves, dues, strict=True)
         ]
         if _recall(transaction, moves):
@@ -129,13 +124,12 @@ class ControlRequests:
         self._validator.check_timeout(delay_ms, "the delay")
         return now_ms + delay_ms
 
-    def retry(self, transaction: Transaction, command: ClientRequest) -> JobsRetried:
-        """Carry out `RetryJobs`."""
-        request, owner = command.request, command.owner
-        assert isinstance(request, RetryJobs)
-        done = [
-            self._retry(transaction, job_id, owner, drop=request.drop) for job_id in request.job_ids
-        ]
+    def retry(
+        self, transaction: Transaction, command: ClientRequest, request: RetryJobs
+    ) -> JobsRetried:
+        """Retry or drop dead jobs."""
+        owner, drop = command.owner, request.drop
+        done = [self._retry(transaction, job_id, owner, drop=drop) for job_id in request.job_ids]
         return JobsRetried(request.seq, done)
 
     def _retry(
@@ -144,7 +138,7 @@ class ControlRequests:
         record = transaction.find(job_id, owner)
         if not isinstance(record, OutcomeRecord) or record.job is None:
             return False
-        return transaction.lease_ends.end_dead(record.client.name, record.seq, drop=drop)
+        return transaction.jobs.lease_ends.end_dead(record.client.name, record.seq, drop=drop)
 
 
 def _recall(transaction: Transaction, moves: list[_Move]) -> bool:

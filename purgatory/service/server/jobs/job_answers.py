@@ -4,13 +4,14 @@ Store thread alone.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
 
 from purgatory.service.encoding import encode
-from purgatory.service.errors import Malformed, TooLarge, refusal_of
+from purgatory.service.errors import Malformed, refusal_of
 from purgatory.service.job_messages import (
     JOB_STATES,
     ORDERS,
@@ -38,7 +39,7 @@ from purgatory.service.server.reads.status_answers import (
     MAX_LISTED,
     PORTION,
     VALUE_BYTES,
-    VALUES_SHARE,
+    answer_ids,
     fit_values,
 )
 from purgatory.service.server.records.job_record import DEAD, STATE_COUNT, JobRecord
@@ -66,16 +67,13 @@ class JobAnswers:
         #: Returns why commits fail; the store loop sets it.
         self.commit_error: Callable[[], str] = str
 
-    def read(self, command: ClientRequest) -> Iterator[bytes | None]:
-        """Answer `ReadJobs`."""
-        request = command.request
-        assert isinstance(request, ReadJobs)
+    def read(self, command: ClientRequest, request: ReadJobs) -> Iterator[bytes | None]:
+        """Read jobs by id."""
         return self._states(command, request.job_ids)
 
-    def watch(self, command: ClientRequest) -> Iterator[bytes | None]:
-        """Answer `WatchJobs`; from now on the connection hears of ends."""
-        request, watches = command.request, self._state.jobs.watches
-        assert isinstance(request, WatchJobs)
+    def watch(self, command: ClientRequest, request: WatchJobs) -> Iterator[bytes | None]:
+        """Read jobs by id; from now on the connection hears of ends."""
+        watches = self._state.jobs.watches
         if request.stop:
             watches.stop(command.route, request.job_ids)
         else:
@@ -92,24 +90,10 @@ class JobAnswers:
         return job is not None and job.is_alive and job.state != DEAD
 
     def _states(self, command: ClientRequest, job_ids: list[str]) -> Iterator[bytes | None]:
-        """Yield None after each portion, and the frame of the statuses last."""
-        seq = command.request.seq
-        found: list[JobStatus] = []
-        size = 0
-        room = self._max_bytes if len(job_ids) == 1 else self._max_bytes // VALUES_SHARE
-        for start in range(0, len(job_ids), PORTION):
-            for status in self._look_up(command, job_ids[start : start + PORTION]):
-                room -= fit_values(status, room)
-                found.append(status)
-                size += len(encode(status))
-            if size > self._max_bytes and len(job_ids) > 1:
-                message = f"the answer has more than {self._max_bytes} bytes; ask for fewer jobs"
-                yield encode(Failure(seq, TooLarge.code, message))
-                return
-            yield None
-        yield encode(JobStates(seq, found))
+        look_up = partial(self._look_up, command)
+        return answer_ids(JobStates, command.request.seq, job_ids, look_up, self._max_bytes)
 
-    def _look_up(self, command: ClientRequest, job_ids: list[str]) -> list[JobStatus]:
+    def _look_up(self, command: ClientRequest, job_ids: Sequence[str]) -> Iterator[JobStatus]:
         owner, with_history = command.owner, isinstance(command.request, ReadJobs)
         entries: dict[str, PendingOperation | OutcomeRecord] = {}
         for job_id in job_ids:
@@ -120,19 +104,15 @@ class JobAnswers:
         statuses = job_statuses(found, self._state, self._store, with_history=with_history)
         by_id = {status.job_id: status for status in statuses}
         for job_id in job_ids:
-            if job_id not in by_id:
-                by_id[job_id] = self._ended_status(job_id, owner)
-        return [by_id[job_id] for job_id in job_ids]
+            yield by_id.get(job_id) or self._ended_status(job_id, owner)
 
     def _ended_status(self, job_id: str, owner: str | None) -> JobStatus:
         found = self._remembered.find(job_id, owner)
         status = None if found is None else self._remembered.job(found)
         return JobStatus(job_id, "unknown") if status is None else status
 
-    def page(self, command: ClientRequest) -> Iterator[bytes | None]:
-        """Answer `ListJobs`: a page, possibly short though more follow."""
-        request = command.request
-        assert isinstance(request, ListJobs)
+    def page(self, command: ClientRequest, request: ListJobs) -> Iterator[bytes | None]:
+        """List a page of jobs, possibly short though more follow."""
         wanted, order = request.wanted, request.order
         if order not in ORDERS:
             yield _malformed(request.seq, f"order is {order!r}; expected one of {ORDERS}")
@@ -144,33 +124,17 @@ class JobAnswers:
         after = request.after or (DUE_START if order == "due" else NEWEST_START)
         found: list[JobRecord] = []
         is_end = False
+        meant = partial(matches, wanted, command.owner)
         for _ in range(MAX_PORTIONS):
-            after, is_end = self._look(command, after, limit, found)
+            room = limit - len(found)
+            jobs, after, is_end = self._state.jobs.look(
+                wanted, order, after, meant, room, LOOKED_AT
+            )
+            found += jobs
             if is_end or len(found) >= limit:
                 break
             yield None
         yield encode(JobPage(request.seq, self._listed(found), None if is_end else after))
-
-    def _look(
-        self,
-        command: ClientRequest,
-        after: tuple[int, int],
-        limit: int,
-        found: list[JobRecord],
-    ) -> tuple[tuple[int, int], bool]:
-        """Examine some jobs; return the next place, and if it is the end."""
-        request, owner = command.request, command.owner
-        assert isinstance(request, ListJobs)
-        wanted, by_due = request.wanted, request.order == "due"
-        left = LOOKED_AT
-        for job in self._state.jobs.walk(wanted, request.order, after):
-            if not left or len(found) >= limit:
-                return after, False
-            left -= 1
-            after = (job.due_ms, job.number) if by_due else (job.number, job.number)
-            if matches(job, wanted, owner):
-                found.append(job)
-        return after, True
 
     def _listed(self, jobs: list[JobRecord]) -> list[JobStatus]:
         known = self._state.known
@@ -181,11 +145,9 @@ class JobAnswers:
             room -= fit_values(status, room)
         return statuses
 
-    def count(self, command: ClientRequest) -> Iterator[bytes | None]:
-        """Answer `CountJobs`; with a filter or a client the server examines each job."""
-        request, owner = command.request, command.owner
-        assert isinstance(request, CountJobs)
-        wanted = request.wanted or _ANY
+    def count(self, command: ClientRequest, request: CountJobs) -> Iterator[bytes | None]:
+        """Count jobs; with a filter or a client the server examines each job."""
+        wanted, owner = request.wanted or _ANY, command.owner
         if (wrong := wrong_filter(wanted)) is not None:
             yield _malformed(request.seq, wrong)
             return
@@ -201,11 +163,9 @@ class JobAnswers:
         ]
         yield encode(CountedJobs(request.seq, rows))
 
-    def overview(self, command: ClientRequest) -> Iterator[bytes | None]:
-        """Answer `ReadOverview`; with a client the server examines each job."""
-        request, state = command.request, self._state
-        assert isinstance(request, ReadOverview)
-        client = command.owner or request.client
+    def overview(self, command: ClientRequest, request: ReadOverview) -> Iterator[bytes | None]:
+        """Count jobs and operations; with a client the server examines each job."""
+        state, client = self._state, command.owner or request.client
         if client != request.client and request.client is not None:
             yield encode(Overview(request.seq, [], {}))
             return
@@ -220,31 +180,14 @@ class JobAnswers:
     def _count_one_by_one(
         self, wanted: JobFilter, owner: str | None, counts: dict[str, list[int]]
     ) -> Iterator[None]:
-        after, is_end = NEWEST_START[0], False
+        """Count in the order of numbers, which never change: no job is counted twice."""
+        meant, index = partial(matches, wanted, owner), self._state.jobs
+        after, is_end = NEWEST_START, False
         while not is_end:
-            after, is_end = self._count_some(wanted, owner, after, counts)
-            yield None
-
-    def _count_some(
-        self,
-        wanted: JobFilter,
-        owner: str | None,
-        after: int,
-        counts: dict[str, list[int]],
-    ) -> tuple[int, bool]:
-        """Count some jobs; return the next place, and if it is the end.
-
-        In the order of numbers, which never change: no job is counted twice.
-        """
-        left = LOOKED_AT
-        for job in self._state.jobs.walk(wanted, "newest", (after, after)):
-            if not left:
-                return after, False
-            left -= 1
-            after = job.number
-            if matches(job, wanted, owner):
+            jobs, after, is_end = index.look(wanted, "newest", after, meant, LOOKED_AT, LOOKED_AT)
+            for job in jobs:
                 counts.setdefault(job.kind, [0] * STATE_COUNT)[job.state] += 1
-        return after, True
+            yield None
 
 
 def _malformed(seq: int, message: str) -> bytes:

@@ -88,12 +88,8 @@ class JobChanges:
         for entry in self.due_by_key(key):
             if count == units:
                 break
-            count += self.cancel_by(entry, key)
+            count += self.cancel(entry, CANCELLED_BY_KEY + key)
         return count
-
-    def cancel_by(self, entry: OutcomeRecord, key: str) -> bool:
-        """Cancel a job of `due_by_key`."""
-        return self.cancel(entry, CANCELLED_BY_KEY + key)
 
     def due_by_key(self, key: str) -> list[OutcomeRecord]:
         """Return the due jobs with `key` in `unless` that do not run.
@@ -107,7 +103,7 @@ class JobChanges:
                 due = self._state.leases.by_number.get(entry.seq)
                 if due is None or not due.has_begun:
                     found.append(entry)
-        found.sort(key=_number)
+        found.sort(key=lambda entry: entry.number)
         return found
 
     def publish_due(self, record: OutcomeRecord, job: JobRecord) -> None:
@@ -121,7 +117,3 @@ class JobChanges:
         state.jobs.set_state(job, READY)
         due = due_job_of(record, moved_ms=at_ms)
         state.leases.add(due, at_ms if at_ms > self._now_ms else 0)
-
-
-def _number(entry: OutcomeRecord) -> int:
-    return entry.number

@@ -3,7 +3,7 @@
 Has the state on disk: changes after the commit.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import merge, nlargest
 from typing import Final
 
@@ -13,7 +13,7 @@ from purgatory.service.server.jobs.due_order import FEW, UNDIVIDED, NumberedOrde
 from purgatory.service.server.jobs.job_timings import JobTimings
 from purgatory.service.server.jobs.job_watches import JobWatches
 from purgatory.service.server.jobs.number_order import NumberOrder
-from purgatory.service.server.leases.due_job import DueJob, JobObserver
+from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.memory import job_bytes
 from purgatory.service.server.records.job_record import (
     DONE,
@@ -25,7 +25,6 @@ from purgatory.service.server.records.job_record import (
 )
 
 _BEFORE_ALL: Final = -1
-_STATES: Final = {name: state for state, name in enumerate(JOB_STATES)}
 _SCHEDULED: Final = JOB_STATES[SCHEDULED]
 # A job may become ready so much later than jobs due after it.
 _LATE_MS: Final = 1000
@@ -34,7 +33,7 @@ DUE_START: Final = (_BEFORE_ALL, _BEFORE_ALL)
 NEWEST_START: Final = ((1 << 62), (1 << 62))
 
 
-class JobIndex(JobObserver):
+class JobIndex:
     """Jobs that wait, run, or have ended and are remembered."""
 
     def __init__(self) -> None:
@@ -146,10 +145,9 @@ class JobIndex(JobObserver):
         counts[state] += 1
 
     def moved(self, due: DueJob) -> None:
-        """See `JobObserver`."""
-        job = due.record.job
+        """Note that the state or the time of a due job has changed."""
+        job, state = due.record.job, due.state
         assert job is not None
-        state = _STATES[due.state]
         job.began_ms = due.begun_ms or job.began_ms
         if state in (SCHEDULED, RETRYING):
             self.move(job, state, due.at_ms)
@@ -191,7 +189,31 @@ class JobIndex(JobObserver):
             yield from self._by_number.before(after[1], narrowest.blocks)
         else:
             older = [job for job in narrowest.after(*DUE_START) if job.number < after[1]]
-            yield from nlargest(len(older), older, key=_number)
+            yield from nlargest(len(older), older, key=lambda job: job.number)
+
+    def look(
+        self,
+        wanted: JobFilter,
+        order: str,
+        after: tuple[int, int],
+        meant: Callable[[JobRecord], bool],
+        most: int,
+        looks: int,
+    ) -> tuple[list[JobRecord], tuple[int, int], bool]:
+        """Return the next `most` jobs of `walk` that are meant, the cursor, and if it is the end.
+
+        Examines `looks` jobs at most.
+        """
+        found: list[JobRecord] = []
+        by_due = order == "due"
+        for job in self.walk(wanted, order, after):
+            if not looks or len(found) >= most:
+                return found, after, False
+            looks -= 1
+            after = (job.due_ms, job.number) if by_due else (job.number, job.number)
+            if meant(job):
+                found.append(job)
+        return found, after, True
 
     def _narrowest(self, wanted: JobFilter) -> NumberedOrder | None:
         """Return the shortest order with all matching jobs; None: the order of all."""
@@ -202,7 +224,7 @@ class JobIndex(JobObserver):
             found.append(self._by_kind.get(wanted.kind) or NumberedOrder())
         if wanted.state is not None:
             found.append(self._by_state[JOB_STATES.index(wanted.state)])
-        return min(found, key=_length) if found else None
+        return min(found, key=lambda order: order.length, default=None)
 
 
 def life_bytes(job: JobRecord) -> int:
@@ -210,7 +232,7 @@ def life_bytes(job: JobRecord) -> int:
     return job_bytes(job.tags, job.keys)
 
 
-def matches(job: JobRecord, wanted: JobFilter, owner: str | None) -> bool:
+def matches(wanted: JobFilter, owner: str | None, job: JobRecord) -> bool:
     """Whether a job matches; `owner`: see `ServerState.find`."""
     return (
         (owner is None or job.client == owner)
@@ -226,11 +248,3 @@ def wrong_filter(wanted: JobFilter) -> str | None:
     if wanted.state is not None and wanted.state not in JOB_STATES:
         return f"state is {wanted.state!r}; expected one of {JOB_STATES}"
     return None
-
-
-def _number(job: JobRecord) -> int:
-    return job.number
-
-
-def _length(order: NumberedOrder) -> int:
-    return order.length

@@ -6,7 +6,6 @@ from typing import Final
 from msgspec import Raw
 
 from purgatory.service.job_messages import CANCELLED_BY_KEY, JOB_STATES, JobAttempt, JobStatus
-from purgatory.service.protocol import NOTHING
 from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.job_record import CANCELLED, DONE, JobRecord
@@ -20,7 +19,6 @@ from purgatory.service.store.rows import KEPT_ATTEMPTS, StoredAttempt, StoredOut
 MOST: Final = 500
 #: Why a job was cancelled, by default.
 BY_REQUEST: Final = "cancelled"
-_NOTHING: Final = Raw(NOTHING)
 
 
 def job_statuses(

@@ -3,7 +3,7 @@
 The store thread runs meanwhile: each step here reads a value or copies a dict.
 """
 
-from collections.abc import Iterable
+from collections import Counter
 from heapq import nlargest
 from typing import Final
 
@@ -28,25 +28,22 @@ def kind_figures(
     `client`: ages and workers of that client.
     """
     counted = state.jobs.counts if counted is None else counted
-    counts = {kind: tuple(some) for kind, some in list(counted.items())}
+    counts = {kind: list(some) for kind, some in list(counted.items())}
+    few = in_few_kinds(counts)
+    shown = {kind: kind if kind in few else OTHER for kind in counts}
     groups = state.leases.groups(client)
     limits = state.leases.limits
-    since_ms, workers = _oldest_ready(groups), _workers(groups)
-    found = [
+    since_ms, workers = _oldest_ready(groups, shown), _workers(groups, shown)
+    return [
         KindOverview(
             kind,
-            some,
+            tuple(some),
             max(0, now_ms - since_ms.get(kind, now_ms)),
-            workers.get(kind, 0),
+            workers[kind],
             bool(limits.find(kind).paused),
         )
-        for kind, some in counts.items()
+        for kind, some in few.items()
     ]
-    if len(found) <= MOST_KINDS:
-        return found
-    busiest = nlargest(MOST_KINDS, found, key=_length)
-    named = {each.kind for each in busiest}
-    return [*busiest, _together(each for each in found if each.kind not in named)]
 
 
 def in_few_kinds(counts: dict[str, list[int]]) -> dict[str, list[int]]:
@@ -59,33 +56,17 @@ def in_few_kinds(counts: dict[str, list[int]]) -> dict[str, list[int]]:
     return {**found, OTHER: [sum(column) for column in zip(*others, strict=True)]}
 
 
-def _together(kinds: Iterable[KindOverview]) -> KindOverview:
-    all_counts, oldest_ms, workers = [], 0, 0
-    for each in kinds:
-        all_counts.append(each.counts)
-        oldest_ms = max(oldest_ms, each.oldest_ready_ms)
-        workers += each.workers
-    return KindOverview(OTHER, tuple(map(sum, zip(*all_counts, strict=True))), oldest_ms, workers)
-
-
-def _oldest_ready(groups: list[JobGroup]) -> dict[str, int]:
-    found: dict[str, int] = {}
+def _oldest_ready(groups: list[JobGroup], shown: dict[str, str]) -> dict[str | None, int]:
+    found: dict[str | None, int] = {}
     for group in groups:
         for kind, ready in list(group.ready.items()):
             oldest_ms = ready.oldest_ms()
             if oldest_ms is not None:
-                found[kind] = min(oldest_ms, found.get(kind, oldest_ms))
+                name = shown.get(kind)
+                found[name] = min(oldest_ms, found.get(name, oldest_ms))
     return found
 
 
-def _workers(groups: list[JobGroup]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for group in groups:
-        for worker in list(group.workers.values()):
-            for kind in list(worker.kinds):
-                found[kind] = found.get(kind, 0) + 1
-    return found
-
-
-def _length(kind: KindOverview) -> int:
-    return sum(kind.counts)
+def _workers(groups: list[JobGroup], shown: dict[str, str]) -> Counter[str | None]:
+    workers = [worker for group in groups for worker in list(group.workers.values())]
+    return Counter(shown.get(kind) for worker in workers for kind in list(worker.kinds))

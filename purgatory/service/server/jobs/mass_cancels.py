@@ -37,18 +37,11 @@ class MassCancel:
 
     def next_jobs(self, jobs: JobIndex) -> tuple[list[JobRecord], tuple[int, int], bool]:
         """Return the next jobs to cancel, the cursor, and if it is the end."""
-        found: list[JobRecord] = []
-        after, left = self.after, LOOKED_AT
-        owner = self.commands[0].owner
-        for job in jobs.walk(self.request.wanted, "due", after):
-            if not left or len(found) >= PORTION:
-                return found, after, False
-            left -= 1
-            after = (job.due_ms, job.number)
-            is_meant = job.number <= self.last and job.state < DONE
-            if is_meant and matches(job, self.request.wanted, owner):
-                found.append(job)
-        return found, after, True
+        return jobs.look(self.request.wanted, "due", self.after, self._is_meant, PORTION, LOOKED_AT)
+
+    def _is_meant(self, job: JobRecord) -> bool:
+        is_alive = job.number <= self.last and job.state < DONE
+        return is_alive and matches(self.request.wanted, self.commands[0].owner, job)
 
 
 class MassCancels:
@@ -57,7 +50,7 @@ class MassCancels:
     def __init__(self) -> None:
         #: In order of arrival.
         self.running: list[MassCancel] = []
-        self.begun: list[MassCancel] = []  # in the open transaction
+        self.begun: list[MassCancel] = []  # by the open transaction; run from the next on
         # Of the first, in the open transaction: cursor, count, and whether finished.
         self._progress: tuple[tuple[int, int], int, bool] | None = None
 
@@ -67,15 +60,6 @@ class MassCancels:
             if session and one.session == session and one.request.seq == seq:
                 return one
         return None
-
-    def begin(self, cancel: MassCancel) -> None:
-        """Begin a cancellation; it runs from the next transaction on."""
-        self.begun.append(cancel)
-
-    @property
-    def length(self) -> int:
-        """How many are unfinished."""
-        return len(self.running) + len(self.begun)
 
     def note(self, after: tuple[int, int], count: int, *, is_end: bool) -> None:
         """Note the progress of the first in the open transaction."""

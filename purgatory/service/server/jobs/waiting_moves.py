@@ -29,9 +29,6 @@ class WaitingMoves:
             raise ServerBusy(f"{MOST} requests to reschedule jobs wait; expected fewer")
         self.new.append(command)
 
-    def __bool__(self) -> bool:
-        return bool(self.commands or self.new)
-
     def take(self, is_decided: Callable[[ClientRequest], bool]) -> list[ClientRequest]:
         """Remove and return the requests that are decided.
 

@@ -3,7 +3,7 @@
 For the store thread.
 """
 
-from purgatory.service.server.records.retention import DeletionPace, most_deleted
+from purgatory.service.server.records.retention import DELETION_PAUSE_MS, most_deleted
 from purgatory.service.store.rows import JournalPosition, QueueNumbers
 
 
@@ -22,7 +22,7 @@ class JournalNumbers:
         self._confirmed = deleted
         #: Whether the journal has rows that the store has, too.
         self.has_deletable: bool = False
-        self._pace = DeletionPace()
+        self._paused_until_ms = 0
 
     def follow(self, position: JournalPosition) -> None:
         """Give only numbers above `position`."""
@@ -56,11 +56,11 @@ class JournalNumbers:
 
     def next_deletion_ms(self) -> int | None:
         """Return when rows are to be deleted, perhaps in the past; None: no row is."""
-        return self._pace.paused_until_ms if self.has_deletable else None
+        return self._paused_until_ms if self.has_deletable else None
 
     def select_deletable(self, now_ms: int) -> QueueNumbers:
         """Return the numbers up to which rows are deleted now."""
-        self._pace.begin(now_ms)
+        self._paused_until_ms = now_ms + DELETION_PAUSE_MS
         events, extensions, jobs = map(_next_of, self._confirmed, self._deleted)
         return events, extensions, jobs
 

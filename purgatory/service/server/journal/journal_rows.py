@@ -17,6 +17,18 @@ from purgatory.service.store.rows import (
 from purgatory.trace.tables import Operation, OutcomeRow
 
 
+def committed_rows(transaction: Transaction) -> tuple[list[JournalRow], ...]:
+    """Make the rows of each table, in the order of `JournalSink.write`."""
+    changes = transaction.changes
+    return (
+        operation_rows(transaction),
+        outcome_rows(transaction),
+        [event_row(row) for row in _in_rows(changes.queued_events, QUEUED_EVENT)],
+        _in_rows(changes.queued_extensions, QUEUED_EXTENSION),
+        [job_row(queued) for queued in changes.queued_jobs],
+    )
+
+
 def operation_rows(transaction: Transaction) -> list[JournalRow]:
     """Make the rows of submitted operations; jobs have other rows."""
     rows: list[JournalRow] = []
@@ -58,25 +70,10 @@ def outcome_rows(transaction: Transaction) -> list[JournalRow]:
     return rows
 
 
-def event_rows(transaction: Transaction) -> list[JournalRow]:
-    """Make the rows of the events that had an effect."""
-    return [event_row(row) for row in _in_rows(transaction.changes.queued_events, QUEUED_EVENT)]
-
-
 def event_row(row: tuple[Any, ...]) -> JournalRow:
     """Make the row of a stored event."""
     number, key, at_ms, hold_ms, failed = row
     return number, key, at_ms, hold_ms, bool(failed)
-
-
-def extension_rows(transaction: Transaction) -> list[JournalRow]:
-    """Make the rows of extensions."""
-    return _in_rows(transaction.changes.queued_extensions, QUEUED_EXTENSION)
-
-
-def job_rows(transaction: Transaction) -> list[JournalRow]:
-    """Make the rows of the jobs that ended."""
-    return [job_row(queued) for queued in transaction.changes.queued_jobs]
 
 
 def job_row(queued: QueuedJob) -> JournalRow:

@@ -2,20 +2,12 @@
 
 from typing import TYPE_CHECKING, Final
 
-from _purgatory_cpython.mypyc_types import mypyc_attr
+from purgatory.service.server.records.job_record import DEAD
 
 if TYPE_CHECKING:
     from purgatory.service.server.leases.worker_connection import WorkerConnection
     from purgatory.service.server.records.clients import OutcomeRecord
 
-#: The states of a job that has been due; SCHEDULED: moved to a later time.
-SCHEDULED: Final = "scheduled"
-READY: Final = "ready"
-RUNNING: Final = "running"
-RETRYING: Final = "retrying"
-DEAD: Final = "dead"
-DONE: Final = "done"
-CANCELLED: Final = "cancelled"
 #: `start_within_ms` of a job that may begin at any time.
 ANY_TIME: Final = -1
 
@@ -23,6 +15,7 @@ ANY_TIME: Final = -1
 class DueJob:
     """A due job: `record` is its outcome, `attempts` counts ended attempts.
 
+    `state`: as of a `JobRecord`, of which it may be ahead; SCHEDULED: moved to a later time.
     A worker may hold the job (`holder`, until `until_ms`) before the handler begins: the job is
     ready until it `has_begun`. `begun_ms`: of the latest attempt. `max_attempts`: of the latest
     holder. `at_ms`: when a scheduled or retrying job is ready again. A first attempt begins within
@@ -68,7 +61,7 @@ class DueJob:
         self.due_ms: int = due_ms or record.ended_ms
         self.priority: int = priority
         self.start_within_ms: int = start_within_ms
-        self.state: str = ""
+        self.state: int = -1  # none yet
         self.at_ms: int = 0
         self.ready_ms: int = 0  # since when
         self.is_waiting: bool = False  # in the queue of its group
@@ -114,12 +107,3 @@ def due_job_of(record: "OutcomeRecord", attempts: int = 0, moved_ms: int = 0) ->
         priority=job.priority,
         start_within_ms=ANY_TIME if within_ms is None else within_ms,
     )
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class JobObserver:
-    """Hears of each job whose state has changed."""
-
-    def moved(self, job: DueJob) -> None:
-        """Note that `state` or `at_ms` has changed, after the commit."""
-        raise NotImplementedError

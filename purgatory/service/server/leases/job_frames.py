@@ -3,15 +3,13 @@
 import logging
 from typing import Final
 
-from msgspec import Raw
-
 from purgatory.service.encoding import encode
 from purgatory.service.errors import refusal_of
-from purgatory.service.protocol import NOTHING, DeadJob, DeadJobs, Jobs, LeasedJob
+from purgatory.service.protocol import DeadJob, DeadJobs, Jobs, LeasedJob
 from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.leases.job_leases import JobLeases
 from purgatory.service.server.leases.worker_connection import WorkerConnection
-from purgatory.service.server.reads.outcome_frames import FRAME_BYTES, in_frames
+from purgatory.service.server.reads.outcome_frames import FRAME_BYTES, in_frames, raw_value
 from purgatory.service.store.contract import Store
 from purgatory.service.store.rows import MAX_BATCH, StoredOperation
 
@@ -24,8 +22,6 @@ RETRY_MS: Final = 1000
 PORTION: Final = MAX_BATCH
 # Dead jobs in a message.
 _DEAD_JOBS: Final = 32
-
-_NOTHING: Final = Raw(NOTHING)
 
 
 class JobFrames:
@@ -40,7 +36,7 @@ class JobFrames:
 
         The notices about earlier leases come first.
         """
-        notices = [(route, encode(message)) for route, message in self._leases.notices.take()]
+        notices = [(route, encode(message)) for route, message in self._leases.take_notices()]
         given = self._leases.assign(now_ms)
         by_worker: dict[bytes, list[LeasedJob]] = {}
         for start in range(0, len(given), PORTION):
@@ -96,7 +92,7 @@ def _leased_job(job: DueJob, row: StoredOperation) -> LeasedJob:
         job.attempts + 1,
         row.submitted_ms,
         row.deadline_ms,
-        Raw(row.payload) if row.payload else _NOTHING,
+        raw_value(row.payload),
         [] if row.options is None else list(row.options.tags),
     )
 
@@ -111,5 +107,5 @@ def _dead_job(job: DueJob, row: StoredOperation, at_ms: int, error: str) -> Dead
         error,
         row.submitted_ms,
         row.deadline_ms,
-        Raw(row.payload) if row.payload else _NOTHING,
+        raw_value(row.payload),
     )

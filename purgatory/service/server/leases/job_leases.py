@@ -16,25 +16,25 @@ the highest can refuse a worker that has lost its lease (a fencing token).
 Store thread alone; `counts` may be read by any.
 """
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from purgatory.service.server.leases.due_job import (
-    ANY_TIME,
+from purgatory.service.job_messages import CancelLeases
+from purgatory.service.protocol import Lease
+from purgatory.service.server.leases.due_job import ANY_TIME, DueJob
+from purgatory.service.server.leases.job_group import JobGroup
+from purgatory.service.server.leases.job_times import JobTimes
+from purgatory.service.server.leases.lease_times import LeaseTimes
+from purgatory.service.server.leases.worker_connection import WorkerConnection
+from purgatory.service.server.limits.kind_limits import KindLimits
+from purgatory.service.server.records.job_record import (
     DEAD,
     DONE,
     READY,
     RETRYING,
     RUNNING,
     SCHEDULED,
-    DueJob,
-    JobObserver,
 )
-from purgatory.service.server.leases.job_group import JobGroup
-from purgatory.service.server.leases.job_times import JobTimes
-from purgatory.service.server.leases.lease_notices import LeaseNotices
-from purgatory.service.server.leases.lease_times import LeaseTimes
-from purgatory.service.server.leases.worker_connection import WorkerConnection
-from purgatory.service.server.limits.kind_limits import KindLimits
 
 #: Jobs leased after one transaction, at most.
 MAX_ASSIGNED: Final = 512
@@ -72,8 +72,11 @@ class JobLeases:
         self._dead = 0
         #: By route: connections that let a lease lapse and have sent nothing since.
         self.lapsed: dict[bytes, WorkerConnection] = {}
-        self.observer: JobObserver | None = None
-        self.notices: LeaseNotices = LeaseNotices()
+        #: Called after the commit with each job whose `state` or `at_ms` has changed.
+        self.on_moved: Callable[[DueJob], None] | None = None
+        #: Leases whose jobs were cancelled or moved, by route, and whether the server wants the
+        #: jobs back.
+        self.untold: dict[tuple[bytes, bool], list[Lease]] = {}
         #: Begun jobs with `start_within` that the store does not know to have begun.
         self.begun: list[DueJob] = []
 
@@ -125,12 +128,12 @@ class JobLeases:
         jobs.reverse()
         return jobs
 
-    def _move(self, job: DueJob, state: str, at_ms: int = 0) -> None:
+    def _move(self, job: DueJob, state: int, at_ms: int = 0) -> None:
         """The only place that changes a job's state."""
         job.state = state
         job.at_ms = at_ms
-        if self.observer is not None:
-            self.observer.moved(job)
+        if self.on_moved is not None:
+            self.on_moved(job)
 
     def add(self, job: DueJob, at_ms: int = 0) -> None:
         """Have a due job wait, from `at_ms` on."""
@@ -194,13 +197,25 @@ class JobLeases:
         """Ask a worker for a job whose handler has not begun."""
         if not job.is_recalled:
             job.is_recalled = True
-            self.notices.add(job, recall=True)
+            self._tell(job, recall=True)
 
     def cancel(self, job: DueJob, reason: str) -> None:
         """Have the attempt of a lease be the last, and tell the worker."""
         job.is_cancelled = True
         job.cancel_reason = reason
-        self.notices.add(job, recall=False)
+        self._tell(job, recall=False)
+
+    def _tell(self, job: DueJob, *, recall: bool) -> None:
+        """Tell the worker that holds a job, if any; see `CancelLeases`."""
+        worker = job.holder
+        if worker is not None and worker.begins:
+            lease = Lease(job.record.seq, job.token)
+            self.untold.setdefault((worker.route, recall), []).append(lease)
+
+    def take_notices(self) -> list[tuple[bytes, CancelLeases]]:
+        """Return the messages for workers about their leases, with their routes."""
+        taken, self.untold = self.untold, {}
+        return [(route, CancelLeases(leases, recall)) for (route, recall), leases in taken.items()]
 
     def hear(self, route: bytes) -> None:
         """Give jobs again to a lapsed connection: it sent a request."""
@@ -240,13 +255,9 @@ class JobLeases:
         numbers = sorted(number for number in dead if number > after)
         return [dead[number] for number in numbers[:limit]]
 
-    def dead_job(self, client: str, number: int) -> DueJob | None:
-        """Return a dead job of a client, if any."""
-        return self._groups[client].dead.get(number) if client in self._groups else None
-
     # Called after the commit.
 
-    def finish(self, job: DueJob, state: str = DONE) -> None:
+    def finish(self, job: DueJob, state: int = DONE) -> None:
         """Forget a job: it is done, cancelled or dropped."""
         self._release(job)
         del self.by_number[job.record.seq]

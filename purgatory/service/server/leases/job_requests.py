@@ -38,50 +38,38 @@ class JobRequests:
         self._leases = leases
         self._validator = validator
 
-    def work(self, command: "ClientRequest", now_ms: int) -> Working:
-        """Carry out `Work`."""
-        request = command.request
-        del now_ms  # jobs are leased after the commit
-        assert isinstance(request, Work)
+    def work(self, _: "Transaction", command: "ClientRequest", request: Work) -> Working:
+        """Note which jobs a worker wants; they are leased after the commit."""
         self._check_work(request)
-        self._leases.worker(command.route, command.client).ask(
-            request.kinds,
-            request.room,
-            request.lease_ms,
-            detached=request.detached,
-            kind_rooms=request.kind_rooms,
-            begins=request.begins and not request.detached,
-        )
+        self._leases.worker(command.route, command.client).ask(request)
         return Working(request.seq)
 
-    def keep(self, command: "ClientRequest", now_ms: int) -> Kept:
-        """Carry out `Keep`."""
-        request, client, leases = command.request, command.client, self._leases
-        assert isinstance(request, Keep)
+    def keep(self, transaction: "Transaction", command: "ClientRequest", request: Keep) -> Kept:
+        """Extend leases."""
+        client, leases, now_ms = command.client, self._leases, transaction.clock_ms
         jobs = [leases.keep(client, one.number, one.token, now_ms) for one in request.leases]
         cancelled = [at for at, job in enumerate(jobs) if job is not None and job.is_cancelled]
         return Kept(request.seq, [job is not None for job in jobs], cancelled)
 
-    def begin(self, command: "ClientRequest", now_ms: int) -> None:
-        """Carry out `Begin`."""
-        request = command.request
-        assert isinstance(request, Begin)
+    def begin(self, transaction: "Transaction", command: "ClientRequest", request: Begin) -> None:
+        """Note that handlers have begun."""
         for lease in request.leases:
-            self._leases.begin(command.client, lease.number, lease.token, now_ms)
+            self._leases.begin(command.client, lease.number, lease.token, transaction.clock_ms)
 
-    def finish(self, transaction: "Transaction", command: "ClientRequest") -> Finished:
-        """Carry out `Finish`."""
-        request, ends = command.request, transaction.lease_ends
-        assert isinstance(request, Finish)
+    def finish(
+        self, transaction: "Transaction", command: "ClientRequest", request: Finish
+    ) -> Finished:
+        """End leases."""
+        ends = transaction.jobs.lease_ends
         for end in request.ends:
             self._check_end(end)
         return Finished(request.seq, [ends.finish(command.client, end) for end in request.ends])
 
-    def end_dead(self, transaction: "Transaction", command: "ClientRequest") -> DeadEnded:
-        """Carry out `EndDead`."""
-        request, ends = command.request, transaction.lease_ends
-        assert isinstance(request, EndDead)
-        drop = request.drop
+    def end_dead(
+        self, transaction: "Transaction", command: "ClientRequest", request: EndDead
+    ) -> DeadEnded:
+        """Retry or drop dead jobs."""
+        ends, drop = transaction.jobs.lease_ends, request.drop
         done = [ends.end_dead(command.client, number, drop=drop) for number in request.numbers]
         return DeadEnded(request.seq, done)
 

@@ -3,7 +3,8 @@
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-from purgatory.service.server.leases.due_job import DEAD, RETRYING, SCHEDULED, DueJob
+from purgatory.service.server.leases.due_job import DueJob
+from purgatory.service.server.records.job_record import DEAD, RETRYING, SCHEDULED
 
 # So many stale entries may be in the heap, and as many as jobs wait.
 _STALE_ENTRIES: Final = 1024

@@ -9,7 +9,8 @@ from typing import Final
 
 from purgatory.service.protocol import NOTHING, How, LeaseEnd
 from purgatory.service.server.journal.job_rows import JobRows
-from purgatory.service.server.leases.due_job import CANCELLED, DONE, DueJob
+from purgatory.service.server.leases.due_job import DueJob
+from purgatory.service.server.records.job_record import CANCELLED, DONE
 from purgatory.service.server.server_health import RecentFailure
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.changes import Changes
@@ -166,8 +167,10 @@ class LeaseEnds:
 
     def end_dead(self, client: str, number: int, *, drop: bool) -> bool:
         """Retry a dead job or, with `drop`, forget it; False if none exists."""
-        job = self._leases.dead_job(client, number)
-        if job is None or not self._begin(job):
+        job = self._leases.by_number.get(number)
+        if job is None or not job.is_dead or job.record.client.name != client:
+            return False
+        if not self._begin(job):
             return False
         if drop:
             self._write(job, JobState.DROPPED, job.attempts, self._now_ms, "")
@@ -239,7 +242,7 @@ class LeaseEnds:
         failure = (self._now_ms, record.op_id, job.kind, name, error, attempt, is_dead)
         self._failures.add(RecentFailure(*failure))
 
-    def _forget(self, job: DueJob, state: str = DONE) -> None:
+    def _forget(self, job: DueJob, state: int = DONE) -> None:
         self._leases.finish(job, state)
         self._retention.end_job(job.record, self._now_ms)
 

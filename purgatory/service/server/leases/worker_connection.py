@@ -1,5 +1,7 @@
 """WorkerConnection: what a worker's connection asks for and holds. Store thread alone."""
 
+from purgatory.service.protocol import Work
+
 
 class WorkerConnection:
     """A connection of a worker, by its `route`.
@@ -13,26 +15,17 @@ class WorkerConnection:
         self.route: bytes = route
         self.held: dict[int, str] = {}  # numbers of jobs, with their kinds
         self.has_lapsed: bool = False  # a lease ended by time; no request since
-        self.ask({}, 0, 0, detached=False)
+        self.ask(Work(0, {}, 0, 0))
 
-    def ask(
-        self,
-        kinds: dict[str, int],
-        room: int,
-        lease_ms: int,
-        *,
-        detached: bool,
-        kind_rooms: dict[str, int] | None = None,
-        begins: bool = False,
-    ) -> None:
+    def ask(self, work: Work) -> None:
         """Note the worker's wishes; its jobs stay."""
-        self.kinds: dict[str, int] = kinds
-        self.room: int = room
-        self.lease_ms: int = lease_ms
-        self.detached: bool = detached
-        self.begins: bool = begins
-        self.turns: list[str] = list(kinds)  # the next kind first
-        self.kind_rooms: dict[str, int] = kind_rooms or {}
+        self.kinds: dict[str, int] = work.kinds
+        self.room: int = work.room
+        self.lease_ms: int = work.lease_ms
+        self.detached: bool = work.detached
+        self.begins: bool = work.begins and not work.detached
+        self.turns: list[str] = list(work.kinds)  # the next kind first
+        self.kind_rooms: dict[str, int] = work.kind_rooms
         self._held_of: dict[str, int] = {}  # jobs held, by kind of `kind_rooms`
         if self.kind_rooms:
             for kind in self.held.values():

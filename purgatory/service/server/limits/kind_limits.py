@@ -85,10 +85,6 @@ class KindLimits:
             for kind, one in sorted(self._by_kind.items())
         ]
 
-    def load(self, limit: StoredLimit, now_ms: int) -> None:
-        """Add a stored limit, its bucket empty: the last run may have emptied it."""
-        self.put(limit, now_ms, tokens=0.0)
-
     def put(self, limit: StoredLimit, now_ms: int, tokens: float | None = None) -> None:
         """Set the limits of a kind; a new bucket has `tokens`, by default all."""
         kind, before = limit.kind, self._by_kind.pop(limit.kind, None)

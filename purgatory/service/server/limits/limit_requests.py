@@ -5,7 +5,7 @@ from typing import Final
 
 from purgatory.service.encoding import encode
 from purgatory.service.errors import Malformed, ServerBusy
-from purgatory.service.job_messages import Limited, LimitSet, SetLimit
+from purgatory.service.job_messages import Limited, LimitSet, ReadLimits, SetLimit
 from purgatory.service.server.commands import ClientRequest
 from purgatory.service.server.memory import limit_bytes
 from purgatory.service.server.state import ServerState
@@ -26,10 +26,8 @@ class LimitRequests:
         self._state = state
         self._validator = validator
 
-    def change(self, transaction: Transaction, command: ClientRequest) -> LimitSet:
-        """Carry out `SetLimit`: nil fields stay unchanged. Raises Refused."""
-        request = command.request
-        assert isinstance(request, SetLimit)
+    def change(self, transaction: Transaction, _: ClientRequest, request: SetLimit) -> LimitSet:
+        """Set the limits of a kind; nil fields stay unchanged. Raises Refused."""
         self._validator.check_text(request.kind, empty=True)
         rate = request.per_second
         if rate and not MIN_PER_SECOND <= rate <= MAX_PER_SECOND:  # NaN is neither
@@ -51,9 +49,9 @@ class LimitRequests:
         if limit_bytes(kind) > self._state.memory_left:
             raise self._state.no_room("a limit")
 
-    def answer_list(self, command: ClientRequest) -> Iterator[bytes | None]:
-        """Answer `ReadLimits`."""
-        yield encode(Limited(command.request.seq, self._state.leases.limits.listed()))
+    def answer_list(self, _: ClientRequest, request: ReadLimits) -> Iterator[bytes | None]:
+        """List the limits."""
+        yield encode(Limited(request.seq, self._state.leases.limits.listed()))
 
 
 def _changed(before: StoredLimit, request: SetLimit) -> StoredLimit:

@@ -25,30 +25,26 @@ class NamedLeaseRequests:
         self._leases = leases
         self._validator = validator
 
-    def take(self, transaction: "Transaction", command: "ClientRequest") -> LeaseTaken:
+    def take(
+        self, transaction: "Transaction", command: "ClientRequest", request: TakeLease
+    ) -> LeaseTaken:
         """Give a name to a program, or have it wait."""
-        request = command.request
-        assert isinstance(request, TakeLease)
         self._check(request)
         self._check_keep(request.keep_ms)
         self._validator.check_period(request.wait_ms, "wait_ms")
         token = self._leases.take(request, command.route, transaction.clock_ms)
         return LeaseTaken(request.seq, token)
 
-    def keep(self, transaction: "Transaction", command: "ClientRequest") -> LeaseKept:
+    def keep(self, transaction: "Transaction", _: "ClientRequest", request: KeepLease) -> LeaseKept:
         """Have a lease last longer."""
-        request = command.request
-        assert isinstance(request, KeepLease)
         self._check(request)
         self._check_keep(request.keep_ms)
         now_ms = transaction.clock_ms
         kept = self._leases.keep(request.name, request.holder, request.keep_ms, now_ms)
         return LeaseKept(request.seq, kept)
 
-    def end(self, transaction: "Transaction", command: "ClientRequest") -> LeaseKept:
+    def end(self, transaction: "Transaction", _: "ClientRequest", request: EndLease) -> LeaseKept:
         """End a lease, or a wait."""
-        request = command.request
-        assert isinstance(request, EndLease)
         self._check(request)
         ended = self._leases.end(request.name, request.holder, transaction.clock_ms)
         return LeaseKept(request.seq, ended)

@@ -354,13 +354,9 @@ class Connections:
 
     def ping_idle(self, since: float) -> None:
         """Ping connections silent since a moment."""
-        self._ping([each for each in self.by_route.values() if each.last_seen < since])
+        self.ping([each for each in self.by_route.values() if each.last_seen < since])
 
-    def ping_workers(self) -> None:
-        """Ping workers' connections."""
-        self._ping(list(self.workers.values()))
-
-    def _ping(self, connections: list[Connection]) -> None:
+    def ping(self, connections: list[Connection]) -> None:
         """Ping connections: only a failed send shows a loss."""
         frame = encode(Ping())
         for connection in connections:

@@ -347,7 +347,7 @@ class Network:
             self.connections.ping_idle(self._now - IDLE_S)
         if self.connections.workers and self._now >= self._next_worker_ping:
             self._next_worker_ping = self._now + WORKER_PING_S
-            self.connections.ping_workers()
+            self.connections.ping(list(self.connections.workers.values()))
 
 
 def _sleep(descriptors: list[int], seconds: float) -> list[int]:

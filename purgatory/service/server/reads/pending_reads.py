@@ -9,6 +9,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator
+from functools import partial
 from itertools import islice, takewhile
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from purgatory.service.protocol import (
     ReadDead,
     ReadOperations,
     Request,
+    States,
     Stats,
     StatsReply,
     Unread,
@@ -43,7 +45,7 @@ from purgatory.service.server.reads.remembered_answers import (
     RememberedOutcome,
     RememberedReader,
 )
-from purgatory.service.server.reads.status_answers import answer_list, answer_query
+from purgatory.service.server.reads.status_answers import answer_ids, answer_list, look_up
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.contract import Store
@@ -63,8 +65,8 @@ REPEATED = 1 << 18
 
 # Yields None after each portion.
 _Answer = Iterator[NetworkCommand | None]
-#: Yields None after each portion, then the frame of the answer.
-Portions = Callable[[ClientRequest], Iterator[bytes | None]]
+#: Answers a request, which the command has: yields None after each portion, then the frame.
+Portions = Callable[[ClientRequest, Any], Iterator[bytes | None]]
 
 
 class PendingReads:
@@ -183,40 +185,27 @@ class PendingReads:
         return self._answer(command)
 
     def _answer(self, command: ClientRequest) -> _Answer:
-        for frame in self.answers[type(command.request)](command):
+        for frame in self.answers[type(command.request)](command, command.request):
             yield None if frame is None else TransactionReplies([(command.route, frame)], [], 0)
 
-    def _query(self, command: ClientRequest) -> Iterator[bytes | None]:
-        request, owner = command.request, command.owner
-        assert isinstance(request, Query)
-        return answer_query(
-            request,
-            lambda op_id: self._state.find(op_id, owner),
-            lambda op_id: self._remembered.operation(op_id, owner),
-            self._store,
-            self._max_bytes,
-        )
+    def _query(self, command: ClientRequest, request: Query) -> Iterator[bytes | None]:
+        find = partial(look_up, command.owner, self._state, self._remembered, self._store)
+        return answer_ids(States, request.seq, request.op_ids, find, self._max_bytes)
 
-    def _unread(self, command: ClientRequest) -> Iterator[bytes | None]:
-        request = command.request
-        assert isinstance(request, Unread)
+    def _unread(self, command: ClientRequest, request: Unread) -> Iterator[bytes | None]:
         outcomes = yield from self._next_outcomes(command.client, request.after)
         yield encode(UnreadOutcomes(request.seq, outcomes))
 
-    def _list(self, command: ClientRequest) -> Iterator[bytes | None]:
-        request = command.request
-        assert isinstance(request, ReadOperations)
+    def _list(self, command: ClientRequest, request: ReadOperations) -> Iterator[bytes | None]:
         return answer_list(request, command.owner, self._state, self._store)
 
-    def _dead(self, command: ClientRequest) -> Iterator[bytes | None]:
-        request = command.request
-        assert isinstance(request, ReadDead)
+    def _dead(self, command: ClientRequest, request: ReadDead) -> Iterator[bytes | None]:
         yield self._job_frames.dead(request.seq, command.client, request.after)
 
-    def _answer_stats(self, command: ClientRequest) -> Iterator[bytes | None]:
+    def _answer_stats(self, _: ClientRequest, request: Stats) -> Iterator[bytes | None]:
         if self._stats is None:
             self._stats = self._make_stats()
-        yield encode(StatsReply(command.request.seq, self._stats))
+        yield encode(StatsReply(request.seq, self._stats))
 
     def _fetch(self, command: FetchOutcomes) -> _Answer:
         outcomes = yield from self._next_outcomes(command.client, command.after)

@@ -6,7 +6,7 @@ asks for the rest. So no request keeps other clients waiting. For the store thre
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Raw
@@ -18,15 +18,15 @@ from purgatory.service.protocol import (
     MAX_INT,
     NOTHING,
     OPERATION_ORDERS,
+    Answer,
     Failure,
     Operations,
     OperationStatus,
-    Query,
     ReadOperations,
-    States,
     own_key,
 )
 from purgatory.service.server.reads.outcome_frames import raw_value
+from purgatory.service.server.reads.remembered_answers import RememberedReader
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.job_record import OUTCOMES_OF_JOBS
 from purgatory.service.server.records.operation import PendingOperation
@@ -51,36 +51,37 @@ _NOTHING: Final = Raw(NOTHING)
 _EMPTY_BYTES: Final = 2 * len(NOTHING)
 
 _Match = tuple[StoredOperation, PendingOperation | OutcomeRecord]
-Find = Callable[[str], PendingOperation | OutcomeRecord | None]
-#: Returns the status of an operation that is not in memory.
-Remembered = Callable[[str], OperationStatus | None]
 
 
-def answer_query(
-    request: Query, find: Find, remembered: Remembered, store: Store, max_bytes: int
+def answer_ids(
+    answer: type[Answer],
+    seq: int,
+    ids: list[str],
+    look_up: Callable[[Sequence[str]], Iterable[OperationStatus | JobStatus]],
+    max_bytes: int,
 ) -> Iterator[bytes | None]:
-    """Yield None after each portion, and the frame of the answer last. Raises StoreError.
+    """Yield None after each portion, and the frame of an `answer` with the statuses last.
 
     An answer of more than `max_bytes` is a failure, unless about one id. Results and payloads that
     would take more than their share are left out.
     """
-    times = Counter(request.op_ids)  # distinct ids, in order
-    ids = list(times)
+    times = Counter(ids)  # distinct ids, in order
+    distinct = list(times)
     found: dict[str, Raw] = {}
     size = 0
-    room = max_bytes if len(request.op_ids) == 1 else max_bytes // VALUES_SHARE
-    for start in range(0, len(ids), PORTION):
-        for status in _look_up(ids[start : start + PORTION], find, remembered, store):
-            room -= fit_values(status, room, times[status.op_id])
-            found[status.op_id] = raw = Raw(encode(status))
-            size += len(raw) * times[status.op_id]
-        if size > max_bytes and len(request.op_ids) > 1:
+    room = max_bytes if len(ids) == 1 else max_bytes // VALUES_SHARE
+    for start in range(0, len(distinct), PORTION):
+        for status in look_up(distinct[start : start + PORTION]):
+            name = status.job_id if isinstance(status, JobStatus) else status.op_id
+            room -= fit_values(status, room, times[name])
+            found[name] = raw = Raw(encode(status))
+            size += len(raw) * times[name]
+        if size > max_bytes and len(ids) > 1:
             message = f"the answer has more than {max_bytes} bytes; ask for fewer ids at a time"
-            yield encode(Failure(request.seq, TooLarge.code, message))
+            yield encode(Failure(seq, TooLarge.code, message))
             return
         yield None
-    states = [found[op_id] for op_id in request.op_ids]  # encoded already
-    yield encode((States.__struct_config__.tag, request.seq, states))
+    yield encode((answer.__struct_config__.tag, seq, [found[name] for name in ids]))
 
 
 def answer_list(
@@ -199,15 +200,20 @@ def fit_values(status: OperationStatus | JobStatus, room: int, times: int = 1) -
     return 0
 
 
-def _look_up(
-    op_ids: Sequence[str], find: Find, remembered: Remembered, store: Store
+def look_up(
+    owner: str | None,
+    state: ServerState,
+    remembered: RememberedReader,
+    store: Store,
+    op_ids: Sequence[str],
 ) -> Iterator[OperationStatus]:
+    """Yield the statuses of operations. `owner`: see `ServerState.find`. Raises StoreError."""
     ended: dict[int, OutcomeRecord] = {}
     pending: list[PendingOperation] = []
     for op_id in op_ids:
-        entry = find(op_id)
+        entry = state.find(op_id, owner)
         if entry is None:
-            yield remembered(op_id) or OperationStatus(op_id, "unknown")
+            yield remembered.operation(op_id, owner) or OperationStatus(op_id, "unknown")
         elif isinstance(entry, OutcomeRecord):
             ended[entry.seq] = entry
         else:

@@ -1,6 +1,6 @@
 """PendingOperation: waits at a server for keys, until a deadline. For the store thread."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 from msgspec import Raw
@@ -60,14 +60,14 @@ class EventContext:
 
 
 class UnfinishedEvents:
-    """Events that have not ended all their operations, by key, in order."""
+    """Events that have not ended all their operations, by key, in order.
+
+    `settle`, of the open transaction, counts them for an operation, before any other change of it.
+    """
 
     def __init__(self) -> None:
         self.by_key: dict[str, list[EventContext]] = {}
-
-    def settle(self, operation: "PendingOperation") -> None:
-        """Count these events for an operation, before any other change of it."""
-        raise NotImplementedError
+        self.settle: Callable[[PendingOperation], None] | None = None
 
 
 class PendingOperation(DelayedOperation):
@@ -159,6 +159,7 @@ class PendingOperation(DelayedOperation):
     def run(self) -> object:
         """Expire, unless an unfinished event ends the operation; called by the timer."""
         if self.unfinished is not None and self.unfinished.by_key:
+            assert self.unfinished.settle is not None
             self.unfinished.settle(self)
         return super().run()
 

@@ -59,11 +59,6 @@ class RememberedIds:
         """How many ids count towards `most`."""
         return self.count + self.reserved
 
-    @property
-    def memory_bytes(self) -> int:
-        """Their memory, by estimate."""
-        return ID_BYTES * self.total
-
     def refusal(self, unique_ms: int) -> TooManyRemembered | None:
         """Return why an id cannot be remembered for a period, if so."""
         if unique_ms <= 0 or self.total < self.most:

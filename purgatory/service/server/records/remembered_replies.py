@@ -6,7 +6,7 @@ its time: beyond a client's bounds of sessions and bytes, the server refuses fur
 the open transaction changes the replies. For the store thread.
 """
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from typing import Final
 
 from purgatory.service.errors import TooManySessions
@@ -55,7 +55,7 @@ class RememberedReplies:
         """Remember the replies of the store."""
         for key, seq, at_ms, frame in rows:
             session = self._session(key, at_ms)
-            session.add(seq, frame)
+            session.frames[seq] = frame
             self._count(session.owner, reply_bytes(len(frame)))
 
     def key(self, client: str, session: str) -> str:
@@ -73,7 +73,7 @@ class RememberedReplies:
     def check_room(self, client: str, key: str) -> None:
         """Raise TooManySessions if a client's bounds are reached."""
         found = self._sessions.get(key)
-        if found is not None and len(found.seqs) >= REPLIES_PER_SESSION:
+        if found is not None and len(found.frames) >= REPLIES_PER_SESSION:
             return  # the new reply replaces the oldest
         share = self._clients.get(client, _NOBODY)
         if found is None and share.sessions >= SESSIONS_PER_CLIENT:
@@ -87,10 +87,10 @@ class RememberedReplies:
         """Remember a reply; forget the session's oldest."""
         entry = self._session(key, at_ms)
         self._count(entry.owner, reply_bytes(len(frame)))
-        entry.add(seq, frame)
+        entry.frames[seq] = frame
         changes.replies += (key, seq, at_ms, bytearray(frame))
-        while len(entry.seqs) > REPLIES_PER_SESSION:
-            oldest, oldest_frame = entry.pop()
+        while len(entry.frames) > REPLIES_PER_SESSION:
+            oldest, oldest_frame = entry.frames.popitem(last=False)
             self._count(entry.owner, -reply_bytes(len(oldest_frame)))
             self._evicted.append((key, oldest, oldest_frame))
             changes.delete_replies.append((key, oldest))
@@ -104,7 +104,8 @@ class RememberedReplies:
         """Forget the replies `added` (session, seq); bring back forgotten ones."""
         for key, seq, frame in reversed(self._evicted):
             entry = self._sessions[key]
-            entry.restore(seq, frame)
+            entry.frames[seq] = frame
+            entry.frames.move_to_end(seq, last=False)
             self._count(entry.owner, reply_bytes(len(frame)))
         for key, seq in added:
             self._take_back(key, seq)
@@ -115,9 +116,8 @@ class RememberedReplies:
     def _take_back(self, key: str, seq: int) -> None:
         entry = self._sessions.get(key)
         if entry is not None and seq in entry.frames:
-            entry.seqs.remove(seq)
             self._count(entry.owner, -reply_bytes(len(entry.frames.pop(seq))))
-            if not entry.seqs:
+            if not entry.frames:
                 self._drop(key)
 
     def forget_old(self, now_ms: int, changes: Changes) -> bool:
@@ -126,7 +126,7 @@ class RememberedReplies:
             key = next(iter(self._sessions), None)
             if key is None or self._sessions[key].at_ms > now_ms - SESSION_MS:
                 return False
-            changes.delete_replies += [(key, seq) for seq in self._sessions[key].seqs]
+            changes.delete_replies += [(key, seq) for seq in self._sessions[key].frames]
             self._dropped.append((key, self._drop(key)))
         return True
 
@@ -195,22 +195,9 @@ _NOBODY: Final = _ClientShare("")
 
 
 class _Session:
-    __slots__ = ("at_ms", "frames", "owner", "seqs")
+    __slots__ = ("at_ms", "frames", "owner")
 
     def __init__(self, owner: _ClientShare) -> None:
         self.owner = owner
         self.at_ms = 0
-        self.frames: dict[int, bytes] = {}  # by sequence number
-        self.seqs: deque[int] = deque()  # oldest first
-
-    def add(self, seq: int, frame: bytes) -> None:
-        self.frames[seq] = frame
-        self.seqs.append(seq)
-
-    def pop(self) -> tuple[int, bytes]:
-        seq = self.seqs.popleft()
-        return seq, self.frames.pop(seq)
-
-    def restore(self, seq: int, frame: bytes) -> None:
-        self.frames[seq] = frame
-        self.seqs.appendleft(seq)
+        self.frames: OrderedDict[int, bytes] = OrderedDict()  # by sequence number, oldest first

@@ -31,18 +31,6 @@ DELETION_PAUSE_MS: Final = 20
 REMEMBERED_PER_TRANSACTION = 512
 
 
-class DeletionPace:
-    """When the next rows of a kind may be deleted."""
-
-    def __init__(self) -> None:
-        #: Milliseconds of the server's clock.
-        self.paused_until_ms: int = 0
-
-    def begin(self, now_ms: int) -> None:
-        """Pause after a transaction that deletes rows."""
-        self.paused_until_ms = now_ms + DELETION_PAUSE_MS
-
-
 def most_deleted(left: int) -> int:
     """Return how many of the rows to delete a transaction deletes."""
     return max(DELETED_PER_TRANSACTION, left // DELETED_SHARE)
@@ -78,7 +66,7 @@ class OutcomeRetention:
         # Without a journal all rows count as confirmed.
         self._journal_position = JournalPosition(sys.maxsize, sys.maxsize)
         self._blocked = False  # the oldest is not in the journal yet
-        self._pace = DeletionPace()
+        self._paused_until_ms = 0
 
     @property
     def overdue(self) -> int:
@@ -152,20 +140,16 @@ class OutcomeRetention:
         if not self.acknowledged or self._blocked:
             return None
         if self.overdue >= DELETED_TOGETHER:
-            return self._pace.paused_until_ms
+            return self._paused_until_ms
         deletion_ms = self.acknowledged[0][0] + RETAINED_OUTCOMES_MS + DELETION_DELAY_MS
-        return max(deletion_ms, self._pace.paused_until_ms)
-
-    def acknowledgements(self) -> list[tuple[int, int]]:
-        """Return when each kept outcome was acknowledged, and its number; oldest first."""
-        return [(acknowledged_ms, record.seq) for acknowledged_ms, record in self.acknowledged]
+        return max(deletion_ms, self._paused_until_ms)
 
     def select_deletable(self, now_ms: int) -> list[OutcomeRecord]:
         """Return the outcomes to delete now, oldest first, for `delete`."""
         selected: list[OutcomeRecord] = []
         left = len(self.acknowledged)
         most = most_deleted(self.overdue)
-        self._pace.begin(now_ms)
+        self._paused_until_ms = now_ms + DELETION_PAUSE_MS
         remembered = 0
         for acknowledged_ms, record in self.acknowledged:
             if len(selected) >= most or remembered >= REMEMBERED_PER_TRANSACTION:

@@ -8,7 +8,6 @@ The database has the event, its value once, and the request until it is answered
 next start ends the other operations. For the store thread.
 """
 
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from purgatory.core.operations.operation import DelayedOperation
@@ -104,25 +103,20 @@ class Spread(EventContext):
 
 
 class Spreads(UnfinishedEvents):
-    """The unfinished spreads of a server, in order."""
+    """The unfinished spreads of a server."""
 
-    def __init__(self, settle: Callable[[PendingOperation], None]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._settle = settle
-        self._in_order: list[Spread] = []
-
-    def settle(self, operation: PendingOperation) -> None:
-        """See `UnfinishedEvents`."""
-        self._settle(operation)
+        self.in_order: list[Spread] = []
 
     def add(self, spread: Spread) -> None:
         """Add the latest spread."""
-        self._in_order.append(spread)
+        self.in_order.append(spread)
         self.by_key.setdefault(spread.key, []).append(spread)
 
     def remove(self, spread: Spread) -> None:
         """Remove a spread."""
-        self._in_order.remove(spread)
+        self.in_order.remove(spread)
         same = self.by_key[spread.key]
         same.remove(spread)
         if not same:
@@ -138,18 +132,8 @@ class Spreads(UnfinishedEvents):
         for key in operation.keys:
             found += self._of_key(key)
         if len(operation.keys) > 1:
-            found.sort(key=_number)
+            found.sort(key=lambda spread: spread.number)
         return found
 
     def _of_key(self, key: str) -> list[Spread]:
         return self.by_key.get(key, [])  # type: ignore[return-value]  # `add` adds spreads only
-
-    def __iter__(self) -> Iterator[Spread]:
-        return iter(self._in_order)
-
-    def __len__(self) -> int:
-        return len(self._in_order)
-
-
-def _number(spread: Spread) -> int:
-    return spread.number

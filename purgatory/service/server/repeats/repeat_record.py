@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from purgatory.cron.expression import CronExpression
 from purgatory.service.encoding import encode
 from purgatory.service.job_messages import Repeat, RepeatState
-from purgatory.service.server.memory import repeat_bytes
+from purgatory.service.server.memory import REPEAT_BYTES, text_bytes
 from purgatory.service.store.rows import StoredRepeat
 
 #: Client and name.
@@ -48,7 +48,8 @@ class RepeatRecord(NamedTuple):
     def bytes(self) -> int:
         """The memory that it takes."""
         repeat = self.settings
-        return repeat_bytes(self.client, repeat.name, repeat.cron or "", len(repeat.payload))
+        names = text_bytes(self.client) + text_bytes(repeat.name)
+        return REPEAT_BYTES + names + len(repeat.cron or "") + len(repeat.payload)
 
     @property
     def due_ms(self) -> int:

@@ -55,10 +55,10 @@ class RepeatRequests:
         self._validator = validator
         self._runs = runs
 
-    def declare(self, transaction: Transaction, command: ClientRequest) -> RepeatSet:
-        """Carry out `SetRepeat`. Raises Refused."""
-        request = command.request
-        assert isinstance(request, SetRepeat)
+    def declare(
+        self, transaction: Transaction, command: ClientRequest, request: SetRepeat
+    ) -> RepeatSet:
+        """Add a repeat, or replace its settings. Raises Refused."""
         cron = self._check(request.repeat)
         # A copy: the bytes are the message's.
         settings = replace(request.repeat, payload=Raw(bytes(request.repeat.payload)))
@@ -86,10 +86,10 @@ class RepeatRequests:
         if size > 0 and repeats.bytes_more() + size > state.memory_left:
             raise state.no_room(f"a repeat of {record.bytes} bytes")
 
-    def change(self, transaction: Transaction, command: ClientRequest) -> RepeatChanged:
-        """Carry out `ChangeRepeat`. Raises Refused."""
-        request = command.request
-        assert isinstance(request, ChangeRepeat)
+    def change(
+        self, transaction: Transaction, command: ClientRequest, request: ChangeRepeat
+    ) -> RepeatChanged:
+        """Pause, resume, run or delete a repeat. Raises Refused."""
         if request.change not in CHANGES:
             raise Malformed(f"change is {shown(request.change)}; expected one of {CHANGES}")
         client = command.client if request.client is None else request.client
@@ -124,10 +124,8 @@ class RepeatRequests:
         transaction.repeats.put(record)
         return not is_busy
 
-    def answer_list(self, command: ClientRequest) -> Iterator[bytes | None]:
-        """Yield the answer to `ReadRepeats`."""
-        request = command.request
-        assert isinstance(request, ReadRepeats)
+    def answer_list(self, command: ClientRequest, request: ReadRepeats) -> Iterator[bytes | None]:
+        """List a page of repeats."""
         limit = min(max(1, request.limit), MAX_LISTED)
         states: list[RepeatState] = []
         after: RepeatKey | None = None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import tell_key
 from purgatory.service.encoding import encode
+from purgatory.service.job_messages import CANCELLED_BY_KEY
 from purgatory.service.protocol import Completion, KeyFailure
 from purgatory.service.server.jobs.job_changes import JobChanges
 from purgatory.service.server.memory import value_bytes
@@ -44,36 +45,19 @@ class KeyEvents:
         self._changes = changes
         self.held_before: dict[str, StoredEvent | None] = {}  # by key, the changed ones
         self.progressed: list[tuple[PendingOperation, str]] = []  # one of several keys has counted
-        self._place = 0  # index of the next event in its request
+        self._place = 0
         self.begun: list[Spread] = []
         self.finished: list[Spread] = []
         self.spreads_before: dict[int, tuple[Spread, int]] = {}  # by number, with their counts
         self.settled: list[tuple[PendingOperation, Spread]] = []
 
-    @property
-    def are_unfinished(self) -> bool:
-        """Whether events are still to end operations."""
-        return bool(self._state.spreads)
+    def complete(self, completion: Completion, place: int = 0) -> int:
+        """Complete a key, and replace its held event; return how many operations ended.
 
-    def complete_all(self, completions: list[Completion]) -> list[int]:
-        """Complete keys; return how many operations each ended, without spreads."""
-        counts: list[int] = []
-        for completion in completions:
-            self._place = len(counts)
-            counts.append(self.complete(completion))
-        return counts
-
-    def fail_all(self, failures: list[KeyFailure]) -> list[int]:
-        """Fail keys; return how many operations each ended, without spreads."""
-        counts: list[int] = []
-        for failure in failures:
-            self._place = len(counts)
-            counts.append(self.fail(failure))
-        return counts
-
-    def complete(self, completion: Completion) -> int:
-        """Complete a key, and replace its held event; return how many operations ended."""
+        Without a spread's. `place`: of the event in its request.
+        """
         state = self._state
+        self._place = place
         key = completion.key
         state.stamp.open_for(key)
         if completion.limit is not None or completion.hold_ms or state.held.by_key:
@@ -90,9 +74,10 @@ class KeyEvents:
             return 0
         return self._jobs.cancel_by_key(key, units)
 
-    def fail(self, failure: KeyFailure) -> int:
-        """Fail a key; return how many operations ended. A held event stays."""
+    def fail(self, failure: KeyFailure, place: int = 0) -> int:
+        """Fail a key; see `complete`. A held event stays."""
         state = self._state
+        self._place = place
         error = encode((failure.error_type, failure.message))
         state.stamp.open_for(failure.key)
         now_ms = state.stamp.now_ms
@@ -179,7 +164,7 @@ class KeyEvents:
         """
         count = 0
         while due and due[0].number < number and context.units > taken:
-            if self._jobs.cancel_by(due.pop(0), key):
+            if self._jobs.cancel(due.pop(0), CANCELLED_BY_KEY + key):
                 context.units -= 1
                 count += 1
         return count
@@ -188,7 +173,7 @@ class KeyEvents:
         """Count an event for all watchers of its key; return how many ended so far."""
         state = self._state
         lists = state.parts.lists
-        if not state.spreads and (only := lists.sole_watcher(key)) is not None:  # mostly
+        if not state.spreads.in_order and (only := lists.sole_watcher(key)) is not None:  # mostly
             return tell_key(only, key, context)
         watchers = lists.watchers_of(key)
         if state.is_for_many(len(watchers), context.value):
@@ -196,7 +181,7 @@ class KeyEvents:
             return 0
         count = 0
         for operation in watchers:
-            if state.spreads:
+            if state.spreads.in_order:
                 assert isinstance(operation, PendingOperation)
                 self.settle(operation)
             if not operation.done():  # by an unfinished event
@@ -241,7 +226,7 @@ class KeyEvents:
         """End at most so many of the operations of spreads."""
         left = most
         looks = _LOOKS * most
-        for spread in self._state.spreads:
+        for spread in self._state.spreads.in_order:
             while spread.waiting and left > 0 and looks > 0:
                 operation = spread.waiting.pop()
                 assert isinstance(operation, PendingOperation)
@@ -273,7 +258,7 @@ class KeyEvents:
         """
         stamp = self._state.stamp
         for key in keys:
-            if stamp.has_event(key) and (stamp.has_failure(key) or not self._has_units(key)):
+            if key in stamp.keys and (key in stamp.failed_keys or not self._has_units(key)):
                 stamp.begin_next()
                 return
 

@@ -44,7 +44,7 @@ class Maintenance:
         #: When work that is not urgent is due.
         self.next_ms: int = clock.now_ms()
         self._next_forgetting_ms = self.next_ms
-        self._remembering: Remembering = Remembering(state, store)
+        self.remembering: Remembering = Remembering(state, store)
 
     def run(self, transaction: Transaction, retry_ms: int) -> None:
         """Do due work; after a failed commit, delete nothing before `retry_ms`."""
@@ -55,7 +55,7 @@ class Maintenance:
             deletion_ms = retention.next_deletion_ms()
             if deletion_ms is not None and now_ms >= max(deletion_ms, retry_ms):
                 transaction.delete_outcomes()
-                self._remembering.move(transaction)
+                self.remembering.move(transaction)
         if numbers.has_deletable:
             deletion_ms = numbers.next_deletion_ms()
             if deletion_ms is not None and now_ms >= max(deletion_ms, retry_ms):
@@ -66,24 +66,20 @@ class Maintenance:
             self._record_clock_drift()
         if now_ms >= self._next_forgetting_ms:
             self._forget_replies(transaction, retry_ms)
-        if now_ms >= self._remembering.next_ms:
-            self._remembering.run(transaction, retry_ms)
+        if now_ms >= self.remembering.next_ms:
+            self.remembering.run(transaction, retry_ms)
 
     def stop(self, transaction: Transaction) -> None:
         """Delete what may be deleted, in a last transaction."""
         transaction.delete_outcomes()
-        self._remembering.move(transaction)
+        self.remembering.move(transaction)
         if self._state.journal_numbers.has_deletable:
             transaction.delete_journaled()
-
-    def write_remembered(self) -> None:
-        """Write the index of remembered ids, after the last transaction. Raises StoreError."""
-        self._remembering.stop()
 
     @property
     def wake_ms(self) -> int:
         """When any work is due."""
-        return min(self.next_ms, self._next_forgetting_ms, self._remembering.next_ms)
+        return min(self.next_ms, self._next_forgetting_ms, self.remembering.next_ms)
 
     def _forget_replies(self, transaction: Transaction, retry_ms: int) -> None:
         now_ms = transaction.clock_ms

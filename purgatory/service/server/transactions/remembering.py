@@ -161,7 +161,10 @@ class Remembering:
             self._dumped_place = self._dumping_place
 
     def stop(self) -> None:
-        """Write the index, if a start would have many entries to make. Raises StoreError."""
+        """Write the index, if a start would have many entries to make. Raises StoreError.
+
+        Called after the last transaction.
+        """
         if self._shard == SHARDS and not self._is_dump_due(_DUMP_AT_STOP, sys.maxsize):
             return
         self._begin_dump()

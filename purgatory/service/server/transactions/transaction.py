@@ -1,15 +1,13 @@
 """Transaction: a group of changes, committed or dropped together. For the store thread."""
 
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from _purgatory_cpython.mypyc_types import i64
 from purgatory.core.operations.operation_state import (
     CANCELLED,
     COMPLETED,
     EXPIRED,
-    FAILED,
     Outcome,
 )
 from purgatory.service.protocol import MADE_UP, NOTHING, TimeoutExtension
@@ -17,7 +15,6 @@ from purgatory.service.server.clock import NS_PER_MS
 from purgatory.service.server.jobs.job_changes import JobChanges
 from purgatory.service.server.jobs.job_index import life_bytes
 from purgatory.service.server.journal.job_rows import JobRows
-from purgatory.service.server.leases.lease_ends import LeaseEnds
 from purgatory.service.server.limits.kind_limits import LimitChanges
 from purgatory.service.server.memory import operation_bytes
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
@@ -59,7 +56,7 @@ class Transaction(OutcomeReceiver):
 
     def __init__(self, state: ServerState, clock_ns: int) -> None:
         self._state = state
-        self.clock_ns: i64 = max(clock_ns, state.clock.now_ns())
+        self.clock_ns: i64 = max(clock_ns, state.clock.reading_ns)
         self.clock_ms: int = self.clock_ns // NS_PER_MS
         state.stamp.follow(self.clock_ms)
         self.changes: Changes = Changes()
@@ -84,11 +81,7 @@ class Transaction(OutcomeReceiver):
         self.jobs: JobChanges = JobChanges(state, self.changes, self.clock_ms)
         self.events: KeyEvents = KeyEvents(state, self.changes, self.jobs)
         state.receiver = self
-
-    @property
-    def lease_ends(self) -> LeaseEnds:
-        """The ends of leases, and of dead jobs."""
-        return self.jobs.lease_ends
+        state.spreads.settle = self.events.settle
 
     @property
     def limits(self) -> LimitChanges:
@@ -152,7 +145,7 @@ class Transaction(OutcomeReceiver):
             self._deadline_ns(timeout_ms),
             need,
             len(payload) != 1 or bytes(payload) != NOTHING,
-            state.clock.now_ns(),
+            state.clock.reading_ns,
         )
         if (before := state.known.get(op_id)) is not None:
             self.replaced.append(before)  # after its period
@@ -194,13 +187,8 @@ class Transaction(OutcomeReceiver):
         job = operation.job = new_job(operation)
         self._state.jobs.bytes += life_bytes(job)
 
-    def extend(
-        self, extensions: Iterable[TimeoutExtension], owner: str | None = None
-    ) -> list[bool]:
-        """Extend operations; returns for each whether it was extended. `owner`: see `find`."""
-        return [self._extend(extension, owner) for extension in extensions]
-
-    def _extend(self, extension: TimeoutExtension, owner: str | None) -> bool:
+    def extend(self, extension: TimeoutExtension, owner: str | None) -> bool:
+        """Extend an operation; False if it has ended. `owner`: see `find`."""
         now_ms = self.now_ms
         operation = self.find(extension.op_id, owner)
         if not isinstance(operation, PendingOperation) or now_ms > operation.op_deadline_ms:
@@ -234,11 +222,8 @@ class Transaction(OutcomeReceiver):
             return self._state.find(op_id, owner)
         return operation
 
-    def cancel(self, op_ids: Iterable[str], owner: str | None = None) -> list[bool]:
-        """Cancel operations; return for each whether cancelled here. `owner`: see `find`."""
-        return [self._cancel(op_id, owner) for op_id in op_ids]
-
-    def _cancel(self, op_id: str, owner: str | None) -> bool:
+    def cancel(self, op_id: str, owner: str | None) -> bool:
+        """Cancel an operation; False if it has ended. `owner`: see `find`."""
         operation = self.find(op_id, owner)
         if not isinstance(operation, PendingOperation) or self.now_ms > operation.op_deadline_ms:
             return False
@@ -283,7 +268,7 @@ class Transaction(OutcomeReceiver):
         result = operation.result()
         self.outcomes.append((operation, record, at_ms, result))
         if len(self.outcomes) >= MAX_EXPIRED_PER_TRANSACTION:
-            state.interrupt_expiry()
+            state.due.interrupt()
         self.changes.outcomes += (
             seq,
             number,
@@ -293,10 +278,6 @@ class Transaction(OutcomeReceiver):
             operation.by_key or "",
             "" if result is None else _stored(operation, result),
         )
-
-    def settle(self, operation: PendingOperation) -> None:
-        """Count unfinished events for an operation."""
-        self.events.settle(operation)
 
     def prepare(self) -> None:
         """Complete `changes` for the commit."""
@@ -311,7 +292,7 @@ class Transaction(OutcomeReceiver):
 
     def publish(self) -> None:
         """Make the committed changes visible; ends the transaction."""
-        self._state.receiver = None
+        self._state.receiver = self._state.spreads.settle = None
         retention, remembered = self._state.retention, self._state.remembered
         self._state.replies.publish()
         self._publish_scheduled()
@@ -385,7 +366,7 @@ class Transaction(OutcomeReceiver):
     def roll_back(self) -> None:
         """Undo all after a failed commit; ends the transaction."""
         state = self._state
-        state.receiver = None  # the ends below are none
+        state.receiver = state.spreads.settle = None  # the ends below are none
         self.events.roll_back()
         state.named_leases.roll_back()
         state.mass_cancels.roll_back()
@@ -400,9 +381,9 @@ class Transaction(OutcomeReceiver):
         new = {operation.number for operation in self.submitted}
         lists = state.parts.lists
         for operation, record, _, _ in self.outcomes:
-            lists.uncount(_OUTCOMES[record.outcome])
+            lists.uncount(Outcome(record.outcome))
             if operation.number not in new:
-                state.watch(operation.copy_pending(state.clock.now_ns()), operation.keys)
+                state.watch(operation.copy_pending(state.clock.reading_ns), operation.keys)
         self.events.reach_again()
         self._forget_submitted()
 
@@ -420,14 +401,6 @@ class Transaction(OutcomeReceiver):
             del state.known[operation.op_id]
         for before in self.replaced:
             state.known[before.op_id] = before
-
-
-_OUTCOMES: Final = {
-    "completed": COMPLETED,
-    "expired": EXPIRED,
-    "cancelled": CANCELLED,
-    "failed": FAILED,
-}
 
 
 def _stored(operation: PendingOperation, result: bytes) -> bytearray:

@@ -52,8 +52,8 @@ def test_at_the_exit_no_operation_is_visited(step_server):
 
 def test_memory_left():
     """What the process takes is gone already; without a limit there is always enough."""
-    assert ServerState("s", 0, max_memory=PROCESS_BYTES + 5).memory_left == 5
-    assert ServerState("s", 0).memory_left > 1 << 60
+    assert ServerState(0, max_memory=PROCESS_BYTES + 5).memory_left == 5
+    assert ServerState(0).memory_left > 1 << 60
 
 
 def test_an_interrupted_run_goes_on_later():

@@ -222,7 +222,7 @@ def test_a_large_answer(tmp_path):
     assert isinstance(failure, Failure)
     assert (failure.code, failure.message) == (
         "too-large",
-        "the answer has more than 2000 bytes; ask for fewer jobs",
+        "the answer has more than 2000 bytes; ask for fewer ids at a time",
     )
     server.store.close()
 

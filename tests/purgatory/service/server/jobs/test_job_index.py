@@ -26,7 +26,7 @@ def found(index, order="due", **wanted):
     """Return the numbers of the jobs that match, in order."""
     wanted = JobFilter(**wanted)
     start = DUE_START if order == "due" else NEWEST_START
-    return [one.number for one in index.walk(wanted, order, start) if matches(one, wanted, None)]
+    return [one.number for one in index.walk(wanted, order, start) if matches(wanted, None, one)]
 
 
 @pytest.fixture

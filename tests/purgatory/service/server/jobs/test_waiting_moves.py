@@ -83,7 +83,7 @@ def test_an_answer_in_the_transaction_of_the_request(step_server, leased, how):
     else:
         step_server.store_loop.mailbox.send(ClientDisconnected("c", b"w"))
     assert answers(step_server) == [[how != "begin"]]
-    assert not step_server.state.waiting_moves
+    assert not step_server.state.waiting_moves.new
 
 
 @pytest.mark.parametrize("how", ["the connection", "the lease"])

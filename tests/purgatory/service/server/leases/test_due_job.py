@@ -2,24 +2,26 @@
 
 import pytest
 
+from purgatory.service.job_messages import JOB_STATES
 from purgatory.service.protocol import EndDead, How, Keep, Lease, LeaseEnd, ReadDead
 from purgatory.service.server.commands import ClientDisconnected
-from purgatory.service.server.leases.due_job import JobObserver
 from purgatory.service.server.leases.job_leases import MAX_LOSSES
+from purgatory.service.server.records.job_record import READY, RETRYING, RUNNING, SCHEDULED
 from tests.testing.step_server import job, step_server
 
 __all__ = ["step_server"]
 
 
-class States(JobObserver):
-    """Notes each state, by job."""
+class States:
+    """Notes each state, by job, for `leases.on_moved`."""
 
-    def __init__(self):
+    def __init__(self, leases):
         self.found = []
+        leases.on_moved = self.note
 
-    def moved(self, job):
-        """See `JobObserver`."""
-        self.found.append((job.record.op_id, job.state))
+    def note(self, job):
+        """Note the state of a job that has moved."""
+        self.found.append((job.record.op_id, JOB_STATES[job.state]))
 
     def take(self):
         """Return what came since the last call."""
@@ -35,7 +37,7 @@ def due(server, *op_ids, **others):
 
 def test_the_states_of_a_job(step_server):
     """It is ready until its handler begins, and running until it ends; each change is told once."""
-    states = step_server.state.leases.observer = States()
+    states = States(step_server.state.leases)
     step_server.work(begins=True, attempts=2)
     [leased] = due(step_server, "a")
     assert states.take() == [("a", "ready")]
@@ -112,7 +114,7 @@ def test_a_job_behind_handlers_that_are_lost(step_server):
             step_server.finish(leased, how=How.RETURNED)
         step_server.send(ClientDisconnected("c", route))
     [leased] = step_server.work(begins=True)
-    assert (leased.attempt, step_server.due_job("a").state) == (1, "ready")
+    assert (leased.attempt, step_server.due_job("a").state) == (1, READY)
 
 
 def test_an_end_implies_the_beginning(step_server):
@@ -128,7 +130,7 @@ def test_workers_that_do_not_tell(step_server, detached):
     """An attempt begins with the lease: those of earlier versions, and of the gateway."""
     step_server.work(begins=detached, detached=detached, room=1, attempts=2, lease_ms=500)
     due(step_server, "a")
-    assert step_server.due_job("a").state == "running"
+    assert step_server.due_job("a").state == RUNNING
     step_server.let_pass(1000)
     [again] = step_server.work(route=b"other", attempts=2)
     assert again.attempt == 2
@@ -144,12 +146,12 @@ def test_a_beginning_of_another_lease(step_server):
     step_server.begin(first)
     first.number += 99
     step_server.begin(first)
-    assert step_server.due_job("a").state == "ready"
+    assert step_server.due_job("a").state == READY
     step_server.begin(second)
-    assert step_server.due_job("a").state == "running"
+    assert step_server.due_job("a").state == RUNNING
     step_server.finish(second, how=How.RETURNED)
     [third] = step_server.leased
-    assert (step_server.due_job("a").state, third.attempt) == ("ready", 1)
+    assert (step_server.due_job("a").state, third.attempt) == (READY, 1)
 
 
 class TestCancel:
@@ -180,7 +182,7 @@ class TestCancel:
 
     def test_one_that_was_taken_ahead(self, step_server):
         """The worker is told, and gives it back; a handler that had begun goes on."""
-        states = step_server.state.leases.observer = States()
+        states = States(step_server.state.leases)
         step_server.work(begins=True)
         for op_id, how, end in (("a", How.RETURNED, "cancelled"), ("b", How.DONE, "done")):
             [leased] = due(step_server, op_id)
@@ -204,7 +206,7 @@ class TestCancel:
     @pytest.mark.parametrize("how", [*How, None, "crash"])
     def test_a_running_one(self, step_server, how):
         """No other attempt: done if the handler succeeds, else cancelled, also by a restart."""
-        states = step_server.state.leases.observer = States()
+        states = States(step_server.state.leases)
         step_server.work(begins=True, attempts=5)
         [leased] = due(step_server, "a")
         step_server.begin(leased)
@@ -275,14 +277,14 @@ class TestMove:
         """A ready or retrying job waits for the time; 0 is now. Attempts stay."""
         due(step_server, "a")
         assert self.move(step_server, "a", 5000)
-        assert step_server.due_job("a").state == "scheduled"
+        assert step_server.due_job("a").state == SCHEDULED
         if crash:
             step_server.crash()
         step_server.work(begins=True)
         assert step_server.let_pass(4900) == []
         [leased] = step_server.let_pass(200)
         step_server.finish(leased, how=How.FAILED, delay_ms=10**6)
-        assert step_server.due_job("a").state == "retrying"
+        assert step_server.due_job("a").state == RETRYING
         assert self.move(step_server, "a", 0)
         assert [one.attempt for one in step_server.leased] == [2]
 

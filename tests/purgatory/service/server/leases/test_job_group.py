@@ -2,6 +2,7 @@
 
 import pytest
 
+from purgatory.service.protocol import Work
 from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.leases.job_group import JobGroup
 from purgatory.service.server.leases.worker_connection import WorkerConnection
@@ -16,7 +17,7 @@ def due_job(number, kind="mail"):
 
 def add_worker(group, route, *kinds, room=10, detached=False):
     worker = group.workers[route] = WorkerConnection(route)
-    worker.ask(dict.fromkeys(kinds, 1), room, 1000, detached=detached)
+    worker.ask(Work(0, dict.fromkeys(kinds, 1), room, 1000, detached))
     return worker
 
 

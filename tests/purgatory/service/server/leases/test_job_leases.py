@@ -14,11 +14,15 @@ from purgatory.service.protocol import (
     LeaseEnd,
     Query,
     ReadDead,
+    Work,
 )
 from purgatory.service.server.commands import ClientDisconnected, ClientRequest
 from purgatory.service.server.leases import job_leases
+from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.leases.job_leases import JobLeases
+from purgatory.service.server.leases.worker_connection import WorkerConnection
 from purgatory.service.server.named_leases.named_leases import NamedLeases
+from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 from tests.testing.step_server import StepServer, job, operation, step_server
 
 __all__ = ["step_server"]
@@ -306,6 +310,43 @@ class TestDisk:
         assert step_server.store.jobs() == []
         assert step_server.query("a").state == "unknown"
         assert isinstance(step_server, StepServer)
+
+
+def leased_job(number, route, *, begins=True, detached=False):
+    record = OutcomeRecord(number, number, f"op-{number}", ClientRecord("ada"), "expired", 0)
+    leased = DueJob(record, "mail")
+    leased.token = 10 * number
+    leased.holder = WorkerConnection(route)
+    leased.holder.ask(Work(0, {"mail": 1}, 1, 1000, detached, {}, begins))
+    return leased
+
+
+def test_one_message_for_each_worker():
+    """With all of its leases, once; cancelled and recalled ones apart."""
+    leases = JobLeases(1)
+    leases.cancel(leased_job(1, b"1"), "")
+    leases.cancel(leased_job(2, b"1"), "")
+    leases.recall(leased_job(3, b"1"))
+    leases.recall(leased_job(4, b"2"))
+    assert leases.untold
+    assert [(route, told.recall, told.leases) for route, told in leases.take_notices()] == [
+        (b"1", False, [Lease(1, 10), Lease(2, 20)]),
+        (b"1", True, [Lease(3, 30)]),
+        (b"2", True, [Lease(4, 40)]),
+    ]
+    assert not leases.untold
+    assert leases.take_notices() == []
+
+
+@pytest.mark.parametrize("others", [{"begins": False}, {"detached": True}])
+def test_workers_that_are_not_told(others):
+    """Those of earlier versions, and those whose connection says nothing of the worker."""
+    leases = JobLeases(1)
+    leases.cancel(leased_job(1, b"1", **others), "")
+    orphan = leased_job(2, b"1")
+    orphan.holder = None
+    leases.cancel(orphan, "")
+    assert not leases.untold
 
 
 @pytest.mark.parametrize("leases", [JobLeases, NamedLeases])

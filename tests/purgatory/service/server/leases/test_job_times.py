@@ -3,6 +3,7 @@
 import pytest
 
 from purgatory.service.protocol import How
+from purgatory.service.server.records.job_record import READY
 from tests.testing.step_server import job, step_server
 
 __all__ = ["step_server"]
@@ -24,7 +25,7 @@ def test_one_that_no_worker_takes(step_server):
     """It is cancelled after the time, not before, on disk."""
     due(step_server, "a")
     step_server.pass_time(999)  # a millisecond passed before
-    assert step_server.due_job("a").state == "ready"
+    assert step_server.due_job("a").state == READY
     assert step_server.store_loop.max_sleep() <= 0.001
     step_server.pass_time(1)
     assert states(step_server) == [(4, 0)]
@@ -75,7 +76,7 @@ def test_a_commit_that_fails(step_server):
     due(step_server, "a")
     step_server.faults.fail()
     step_server.pass_time(1001)
-    assert step_server.due_job("a").state == "ready"
+    assert step_server.due_job("a").state == READY
     step_server.faults.clear()
     step_server.let_pass(2000)
     assert states(step_server) == [(4, 0)]

@@ -213,7 +213,7 @@ def test_no_cycle_is_left(step_server, is_committed):
     step_server.work(begins=True)
     [leased] = due(step_server, "a")
     transaction = Transaction(step_server.state, step_server.store_loop.clock.now_ns())
-    ends = transaction.lease_ends
+    ends = transaction.jobs.lease_ends
     assert ends.finish("c", LeaseEnd(leased.number, leased.token, How.DONE))
     if is_committed:
         ends.publish()

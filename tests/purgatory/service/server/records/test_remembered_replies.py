@@ -118,13 +118,13 @@ def test_a_failed_commit_forgets_none(step_server):
         server.submit(operation(f"o{seq}", "k"))
         server.ask(Complete, [Completion("k")], session="s", seq=seq)
     replies, key = server.state.replies, session_key("c", "s")
-    before = list(replies._sessions[key].seqs), replies.bytes
+    before = list(replies._sessions[key].frames), replies.bytes
     server.faults.fail()
     for seq in range(100, 100 + 2 * REPLIES_PER_SESSION):  # some of them are forgotten, too
         server.post(Complete, [Completion("k")], session="s", seq=seq)
     server.step()
     server.faults.clear()
-    assert (list(replies._sessions[key].seqs), replies.bytes) == before
+    assert (list(replies._sessions[key].frames), replies.bytes) == before
     server.pass_time(2000)
     assert server.ask(Complete, [Completion("k")], session="s", seq=0).counts == [1]
     server.crash()

@@ -95,7 +95,7 @@ def test_an_event_for_many_ends_all_of_them(server):
     assert reply == Completed(1, [COUNT])
     assert {(one.op_id, result(one), one.by_key) for one in ended} == {(i, 7, "k") for i in IDS}
     assert len({one.at_ms for one in ended}) == 1
-    assert not server.state.spreads
+    assert not server.state.spreads.in_order
     assert server.state.purgatory.delayed == 0
     assert len(server.sink.events) == 1
     assert {row.at_ms for row in server.sink.outcomes} == {server.sink.events[0].at_ms}
@@ -188,7 +188,7 @@ def test_a_crash_between_two_portions(server, steps, value):
     server.hello()
     if steps:
         assert len(outcomes_in_store(server)) == COUNT
-        assert not server.state.spreads
+        assert not server.state.spreads.in_order
     server.submit(operation("later", "k"))
     before = len(server.sink.events)
     post_complete(server, value=value)

@@ -123,7 +123,7 @@ def test_entries_are_written(step_server, monkeypatch, ending):
     end(server, "d")
     server.pass_time(KEPT_MS)
     if ending == "stop":
-        server.store_loop._maintenance.write_remembered()
+        server.store_loop._maintenance.remembering.stop()
     read = []
     entries = type(server.store.remembered).entries
 
@@ -144,7 +144,7 @@ def test_entries_of_deleted_rows(step_server, monkeypatch):
     monkeypatch.setattr("purgatory.service.server.recovery._STALE_ENTRIES", 0)
     end(server, "a", "b", "c")
     server.pass_time(KEPT_MS)
-    server.store_loop._maintenance.write_remembered()
+    server.store_loop._maintenance.remembering.stop()
     server.pass_time(DAY_MS)
     server.crash()
     assert server.state.remembered.entries == 0
