@@ -4,6 +4,7 @@ import pytest
 from msgspec import Raw
 
 from purgatory.errors import StoreError
+from purgatory.service.store import table_store
 from purgatory.service.store.changes import Changes, RememberedChanges
 from purgatory.service.store.contract import DAMAGE, DATABASE_ID
 from purgatory.service.store.rows import (
@@ -471,7 +472,7 @@ class TestRemembered:
         store.commit(remembered([(1, 300), (2, 100), (3, 200)]))
         table = store.remembered
         assert table.due(99, 9) == []
-        assert sorted(table.due(200, 9)) == [(3, 2), (4, 3)]
+        assert table.due(200, 9) == [(3, 2), (4, 3)]
         assert len(table.due(300, 2)) == 2
         store.commit(remembered(deleted=[2, 3], count=1))
         assert table.due(300, 9) == [(2, 1)]
@@ -486,12 +487,22 @@ class TestRemembered:
             rows = each.remembered.read([1, 2])
             assert [(row.place, row.until_ms) for row in rows] == [(2, 100), (1, 150)]
             assert each.remembered.due(149, 9) == [(3, 2)]
+            assert len(each.remembered.due(150, 9)) == 2
 
     def test_shards(self, store, place):
         """A later one of the same number replaces it."""
         store.commit(remembered(shards=[(0, 5, b"12345678"), (1, 5, b"")]))
         store.commit(remembered(shards=[(0, 9, b"87654321")]))
-        assert sorted(place.open().remembered.shards()) == [(0, 9, b"87654321"), (1, 5, b"")]
+        assert list(place.open().remembered.shards()) == [(0, 9, b"87654321"), (1, 5, b"")]
+
+    def test_pages(self, store, monkeypatch):
+        """Any number of rows is read, a page at a time."""
+        monkeypatch.setattr(table_store, "_ENTRIES", 2)
+        monkeypatch.setattr(table_store, "_SHARDS", 2)
+        for count in range(6):
+            assert [place for _, place in store.remembered.entries(0)] == list(range(1, count + 1))
+            assert [shard for shard, *_ in store.remembered.shards()] == list(range(count))
+            store.commit(remembered([(count + 1, 100)], shards=[(count, 5, b"")]))
 
 
 class TestTimes:
