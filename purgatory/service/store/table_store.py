@@ -121,11 +121,8 @@ class OperationTable(Protocol):
     def all(self, after: int) -> Iterator[StoredOperation]:
         """See `Store.submissions`."""
 
-    def some(self, after: int, batches: int) -> list[StoredOperation]:
+    def some(self, beyond: int, batches: int, *, newest: bool) -> list[StoredOperation]:
         """See `Store.some_operations`."""
-
-    def some_before(self, number: int, batches: int) -> list[StoredOperation]:
-        """See `Store.some_operations_before`."""
 
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
         """See `Store.by_numbers`."""
@@ -181,15 +178,12 @@ class TableStore(Store):
         numbers = [operation.number for operation in operations]
         return with_deadlines(operations, dict(self._read_keys("deadlines", numbers)))
 
-    def some_operations(self, after: int, batches: int) -> list[StoredOperation]:
+    def some_operations(
+        self, beyond: int, batches: int, *, newest: bool = False
+    ) -> list[StoredOperation]:
         """See `Store`."""
         with self._reading():
-            return self._with_deadlines(self._operations.some(after, batches))
-
-    def some_operations_before(self, number: int, batches: int) -> list[StoredOperation]:
-        """See `Store`."""
-        with self._reading():
-            return self._with_deadlines(self._operations.some_before(number, batches))
+            return self._with_deadlines(self._operations.some(beyond, batches, newest=newest))
 
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
         """See `Store`."""
@@ -230,10 +224,6 @@ class TableStore(Store):
         """See `Store`."""
         with self._reading():
             return [StoredJob(*row) for row in self._read("jobs", columns=StoredJob._fields)]
-
-    def dead_jobs(self, seqs: Sequence[int]) -> dict[int, tuple[int, str]]:
-        """See `Store`."""
-        return {seq: row[2:] for seq, row in self.job_rows(seqs).items()}
 
     def job_rows(self, seqs: Sequence[int]) -> dict[int, tuple[int, int, int, str]]:
         """See `Store`."""

@@ -113,11 +113,11 @@ class TestOperations:
     def test_a_few_batches_before(self, store):
         """The last ones before a number, also before one in the middle of a batch."""
         store.commit(changes_of(operations=batches(range(1, 400))))
-        before = [row.number for row in store.some_operations_before(1 << 62, 2)]
+        before = [row.number for row in store.some_operations(1 << 62, 2, newest=True)]
         assert before == list(range(399, 256, -1))
-        before = [row.number for row in store.some_operations_before(300, 9)]
+        before = [row.number for row in store.some_operations(300, 9, newest=True)]
         assert before == list(range(299, 0, -1))
-        assert store.some_operations_before(1, 9) == []
+        assert store.some_operations(1, 9, newest=True) == []
 
     def test_an_extension(self, store, place):
         """The last deadline is in force; the first one is that of the submission."""
@@ -265,7 +265,6 @@ class TestJobs:
         store.commit(changes_of(jobs=[1, JobState.DEAD, 2, 800, "boom"], results=[1, b"\x05"]))
         for each in (store, place.open()):
             assert each.jobs() == [StoredJob(1, JobState.DEAD, 2, 800)]
-            assert each.dead_jobs([1, 2]) == {1: (800, "boom")}
             assert each.job_rows([2, 1]) == {1: (JobState.DEAD, 2, 800, "boom")}
             assert each.results([1, 2]) == {1: b"\x05"}
         store = place.open()
