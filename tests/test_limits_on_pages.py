@@ -41,7 +41,7 @@ from purgatory.service.server.network.network import WORKER_PING_S
 from purgatory.service.server.repeats import load_repeats, repeat_requests, repeat_runs
 from purgatory.service.server.server_health import READY_BOUND_S, STUCK_S
 from purgatory.service.store.rows import KEPT_ATTEMPTS, MAX_BATCH
-from purgatory.service.store.sqlite.remembered import MAX_CHECKED
+from purgatory.service.store.sqlite.schema import MAX_CHECKED
 from purgatory.service.worker.held_jobs import LOOK_AHEAD_S, MAX_AHEAD
 from purgatory.service.worker.worker import STOP_TIMEOUT_S
 from tests.test_docs import ROOT, text_of

@@ -29,7 +29,6 @@ EXCEPTIONS = {
     "purgatory/service/store/postgres/small_tables.py": BOTH,
     "purgatory/service/store/postgres/sessions/session_ends.py": "test_lease_row ends them",
     "purgatory/service/store/postgres/operation_rows.py": BOTH,
-    "purgatory/service/store/postgres/remembered_table.py": BOTH,
     "purgatory/spark/batch/first_events.py": "test_resolve compares what it finds with an oracle",
     "purgatory/spark/report/tables.py": "test_page_maker and test_terminal show them",
     "purgatory/spark/report/wheel_buckets.py": "test_wheel_tuning compares them with a Timer",

@@ -13,7 +13,7 @@ from purgatory.core.completion import complete
 from purgatory.core.keys import check_need, distinct_keys
 from purgatory.core.operations.deferred import DeferredOperation
 from purgatory.core.operations.future import CANCELLED_AND_NOTIFIED, FINISHED
-from purgatory.core.operations.operation_state import UNAFFECTED, Doubt, timeout_error
+from purgatory.core.operations.operation_state import UNAFFECTED, Claim, timeout_error
 from purgatory.core.parts import PurgatoryParts
 from purgatory.core.submission import submit
 
@@ -45,8 +45,8 @@ class LoopOperation(DeferredOperation):
     def _op_complete_key(self, key: Hashable, value: object) -> bool:
         return not self._is_abandoned() and super()._op_complete_key(key, value)
 
-    def _op_count_key(self, key: Hashable, value: object, doubt: Doubt | None) -> int:
-        return UNAFFECTED if self._is_abandoned() else super()._op_count_key(key, value, doubt)
+    def _op_count_key(self, key: Hashable, value: object, claim: Claim) -> int:
+        return UNAFFECTED if self._is_abandoned() else super()._op_count_key(key, value, claim)
 
     def _op_fail_key(self, key: Hashable, error: BaseException) -> bool:
         return not self._is_abandoned() and super()._op_fail_key(key, error)

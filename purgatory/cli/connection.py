@@ -8,12 +8,13 @@ import getpass
 import math
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from purgatory.cli.options import DURATION, import_extra, seconds
 from purgatory.service.errors import ConfigError
+from purgatory.service.portions import in_portions
 
 if TYPE_CHECKING:
     from purgatory.service.client.client import Client
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 ADDRESS: Final = "tcp://127.0.0.1:7411"
 #: Exit code of a negative answer: expired, nothing completed, unknown.
 BAD_NEWS: Final = 1
+# Calls made at a time.
+_PORTION: Final = 500
 
 
 def add_connection_options(parser: argparse.ArgumentParser, *, named: bool = True) -> None:
@@ -57,6 +60,21 @@ def connected(arguments: argparse.Namespace) -> Iterator[Client]:
             raise ConfigError(str(error)) from error
         raise
     client.close()
+
+
+def answers(
+    client: Client, call: Callable[..., Any], names: Iterable[str], *more: Any, **options: Any
+) -> list[Any]:
+    """Make a call for each name, and return the answers in order.
+
+    Raises RequestTimeout if none comes for `--patience`.
+    """
+    found: list[Any] = []
+    for some in in_portions(names, _PORTION):
+        replies = [call(name, *more, **options) for name in some]
+        client.flush()
+        found += [reply.result() for reply in replies]
+    return found
 
 
 def connection(arguments: argparse.Namespace) -> tuple[str, dict[str, Any]]:

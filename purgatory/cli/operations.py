@@ -6,10 +6,10 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from purgatory.cli.connection import BAD_NEWS, add_connection_options, connected
+from purgatory.cli.connection import BAD_NEWS, add_connection_options, answers, connected
 from purgatory.cli.options import (
     COUNT,
     DURATION,
@@ -21,6 +21,7 @@ from purgatory.cli.options import (
 )
 from purgatory.cli.output import (
     age,
+    list_tail,
     moment,
     optional_text,
     print_facts,
@@ -36,7 +37,6 @@ from purgatory.printable import counted
 from purgatory.service.errors import ConfigError, OperationFailed
 
 if TYPE_CHECKING:
-    from purgatory.service.client.client import Client
     from purgatory.service.client.futures import SubmissionReceipt
     from purgatory.service.protocol import OperationStatus
 
@@ -215,7 +215,7 @@ def _complete(arguments: argparse.Namespace) -> int:
     value = parsed_value("--value", arguments.value)
     options = {"limit": arguments.limit, "hold": arguments.hold}
     with connected(arguments) as client:
-        counts = _answers(client, "complete", arguments.keys, value, **options)
+        counts = answers(client, client.complete_later, arguments.keys, value, **options)
     print(f"{counted(sum(counts), 'operation')} completed")
     return 0 if any(counts) or arguments.hold else BAD_NEWS
 
@@ -223,35 +223,28 @@ def _complete(arguments: argparse.Namespace) -> int:
 def _fail(arguments: argparse.Namespace) -> int:
     error = OperationFailed(arguments.error, arguments.message)
     with connected(arguments) as client:
-        counts = _answers(client, "fail", arguments.keys, error)
+        counts = answers(client, client.fail_later, arguments.keys, error)
     print(f"{counted(sum(counts), 'operation')} failed")
     return 0 if any(counts) else BAD_NEWS
 
 
 def _extend(arguments: argparse.Namespace) -> int:
     with connected(arguments) as client:
-        done = _answers(client, "extend", arguments.ids, arguments.timeout)
+        done = answers(client, client.extend_later, arguments.ids, arguments.timeout)
     print(f"{counted(sum(done), 'operation')} extended")
     return 0 if all(done) else BAD_NEWS
 
 
 def _cancel(arguments: argparse.Namespace) -> int:
     with connected(arguments) as client:
-        done = _answers(client, "cancel", arguments.ids)
+        done = answers(client, client.cancel_later, arguments.ids)
     print(f"{counted(sum(done), 'operation')} cancelled")
     return 0 if all(done) else BAD_NEWS
 
 
-def _answers(client: Client, verb: str, names: Sequence[str], *more: Any, **options: Any) -> Any:
-    call = getattr(client, f"{verb}_later")
-    answers = [call(name, *more, **options) for name in names]
-    client.flush()
-    return [answer.result() for answer in answers]
-
-
 def _query(arguments: argparse.Namespace) -> int:
     with connected(arguments) as client:
-        found = [client.query(name) for name in arguments.ids]
+        found = answers(client, client.query_later, arguments.ids)
     if arguments.json:
         print_json(found)
     else:
@@ -283,10 +276,6 @@ def _facts(status: OperationStatus) -> dict[str, str]:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    def tail(count: int) -> str:
-        more = "; there may be more: --limit" if count == arguments.limit else ""
-        return f"{counted(count, 'operation')}{more}"
-
     with connected(arguments) as client:
         found = client.list(
             kind=arguments.kind,
@@ -298,6 +287,7 @@ def _list(arguments: argparse.Namespace) -> int:
         )
         wide = arguments.wide
         head, row = (_HEAD, _row) if wide else (_SHORT_HEAD, _short_row)
+        tail = list_tail("operation", arguments.limit)
         print_records(found, head, row, tail, as_json=arguments.json, is_wide=wide)
     return 0
 

@@ -11,7 +11,7 @@ from typing import Any, Final, TextIO
 
 from purgatory.cli.connection import BAD_NEWS
 from purgatory.cli.options import import_extra
-from purgatory.printable import printable
+from purgatory.printable import counted, printable
 
 #: Characters of an id in a table of 80 columns.
 SHORT_ID: Final = 16
@@ -128,6 +128,16 @@ def print_records(
     rows = [row(record) for record in records]
     print_table(head, rows, is_wide=is_wide)
     print(tail(len(rows)))
+
+
+def list_tail(thing: str, limit: int) -> Callable[[int], str]:
+    """Return the `tail` of a list of at most `limit` things."""
+
+    def tail(count: int) -> str:
+        more = "; there may be more: --limit" if count == limit else ""
+        return f"{counted(count, thing)}{more}"
+
+    return tail
 
 
 def print_table(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +27,7 @@ from purgatory.cli.output import (
     say,
 )
 from purgatory.printable import counted
+from purgatory.service.client.pages import items_of
 from purgatory.service.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -218,14 +220,9 @@ def _print_times(times: Iterable[datetime], arguments: argparse.Namespace) -> No
 
 def _repeats(client: Client, owner: str | None, name: str | None = None) -> list[RepeatHandle]:
     make = import_extra("purgatory.service.client.repeats.repeat_handle", "service").RepeatHandle
-    found: list[RepeatHandle] = []
-    cursor = None
-    while True:
-        page = client.repeats_page(client=owner, name=name, cursor=cursor)
-        found += [make(client, state) for state in page.repeats]
-        cursor = page.after
-        if cursor is None:
-            return found
+    filters = {"client": owner, "name": name}
+    states = items_of(client.repeats_page, lambda page: page.repeats, sys.maxsize, filters)
+    return [make(client, state) for state in states]
 
 
 def _find(client: Client, name: str, owner: str | None) -> RepeatHandle | None:

@@ -10,6 +10,7 @@ import gc
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from prometheus_client.registry import Collector
 from purgatory import metrics
 from purgatory.cli.options import DURATION, SubParsers, add_command, port
 from purgatory.cli.process import signals_handled
+from purgatory.cli.progress import progress_shown
 from purgatory.printable import counted, printable
 from purgatory.replay.clock import STOP_POLL_S
 from purgatory.replay.engine import Replay
@@ -42,7 +44,6 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 INTERRUPTED = 130
-ROWS_PER_UPDATE = 2000
 # Least characters of a kind in the table, and more than any table has.
 _KIND_WIDTH = 10
 _ANY_WIDTH = 100_000
@@ -115,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
         gc.freeze()
         stack.callback(gc.unfreeze)
         with out or contextlib.nullcontext():
-            skipped = _replay(replay, arguments, console)
+            skipped = _replay(replay, arguments)
         # The outcomes are in their file by now: a print may fail.
         _print_result(replay, skipped, console)
         if arguments.metrics_port is not None and not replay.stopped:
@@ -123,9 +124,7 @@ def run(arguments: argparse.Namespace) -> int:
         return INTERRUPTED if replay.stopped else 0
 
 
-def _replay(
-    replay: Replay, arguments: argparse.Namespace, console: "Console"
-) -> list[tuple[str, int]]:
+def _replay(replay: Replay, arguments: argparse.Namespace) -> list[tuple[str, int]]:
     """Run the replay; return the numbers of skipped rows, by file."""
     skipped: dict[str, SkippedRows] = {}
 
@@ -143,7 +142,7 @@ def _replay(
         replay.run_columns(
             read(arguments.operations, OPERATIONS),
             read(arguments.events, EVENTS),
-            stack.enter_context(_progress(replay, console)),
+            stack.enter_context(_progress(replay)),
             extensions=None if extensions is None else read(extensions, EXTENSIONS),
         )
     return [(path, bad.count) for path, bad in skipped.items()]
@@ -183,22 +182,16 @@ def _console() -> "Console":
 
 
 @contextlib.contextmanager
-def _progress(replay: Replay, console: "Console") -> Iterator[Callable[[int], None]]:
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+def _progress(replay: Replay) -> Iterator[Callable[[int], None]]:
+    """Show how far the replay is; the function that it yields takes the rows read."""
+    rows, start = deque([0], maxlen=1), time.monotonic()
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    silent = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=silent) as bar:
-        task = bar.add_task("reading")
-        next_update = 0
+    def text() -> str:
+        seconds = time.monotonic() - start
+        return f"{counted(rows[-1], 'row')}, {replay.pending:,} waiting, {seconds:.0f} s"
 
-        def update(done: int) -> None:
-            nonlocal next_update
-            if done >= next_update:
-                next_update = done + ROWS_PER_UPDATE
-                bar.update(task, description=f"{counted(done, 'row')}, {replay.pending:,} waiting")
-
-        yield update
+    with progress_shown(text):
+        yield rows.append
 
 
 def _print_result(replay: Replay, skipped: list[tuple[str, int]], console: "Console") -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 from purgatory.cli.options import SubParsers, add_command, add_group
 from purgatory.cli.output import say
+from purgatory.cli.progress import progress_shown
 from purgatory.printable import counted
 from purgatory.trace.errors import SkippedRows
 from purgatory.trace.flights import write_flights
@@ -56,22 +56,13 @@ def add_parser(subparsers: SubParsers) -> None:
 
 def _flights(arguments: argparse.Namespace) -> int:
     check_outputs({"DIR": arguments.directory}, ())
-    with _status("reading a year of flights"):
+    with progress_shown(lambda: "reading a year of flights"):
         written = write_flights(arguments.directory)
     print(
         f"{arguments.directory}: {counted(written.operations, 'operation')}, "
         f"{counted(written.events, 'event')}"
     )
     return 0
-
-
-def _status(text: str) -> AbstractContextManager[object]:
-    """Show on a terminal a task of some seconds, if rich is installed."""
-    try:
-        from purgatory.console import OutputConsole  # noqa: PLC0415  # rich is slow to import
-    except ImportError:
-        return nullcontext()
-    return OutputConsole(stderr=True).status(text)
 
 
 def _check(arguments: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final, cast
 
 from purgatory.bus.commands import CompleteKey, FailKey, KeyCommand
-from purgatory.core.held_events import UNLIMITED, HeldEvent, HeldEvents, Unit, check_limit
+from purgatory.core.held_events import UNLIMITED, HeldEvent, HeldEvents, check_limit
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import (
     CANCELLED,
@@ -23,31 +23,27 @@ from purgatory.core.operations.operation_state import (
     PROGRESSED,
     UNAFFECTED,
     WON,
-    Doubt,
+    Claim,
     exception_of,
 )
 from purgatory.core.operations.outcome_race import finalize, finish, request_check
 from purgatory.core.parts import PurgatoryParts
 from timingwheel.lowlevel import COMPILED, to_ns
 
-Claim = tuple[HeldEvent, Unit]
 
+class _Claim(Claim):
+    """A claim on an event; a returned unit is offered to the refused operations."""
 
-class _UnitInDoubt(Doubt):
-    """A unit claimed for an operation that is being checked in another thread."""
-
-    def __init__(self, held: HeldEvents, event: HeldEvent, unit: Unit) -> None:
+    def __init__(self, held: HeldEvents, event: HeldEvent) -> None:
         super().__init__()
         self._held = held
         self._event = event
-        self._unit = unit
         self._refused: list[DelayedOperation] = []
 
     def settle(self, effect: int) -> None:
-        """Use the unit, or offer the unit to the refused operations."""
         if not self._refused:
             self._refused = self._event.refused  # kept for a call after an interrupt
-        self._held.settle(self._event, self._unit, effect)
+        self._held.settle(self._event, self, effect)
         if effect == UNAFFECTED:
             self._held.take_refused(self._event)
             _spread(self._held, self._event, self._refused)
@@ -145,34 +141,31 @@ def _offer(
     """Offer an event to one operation; return the effect, or _NONE_LEFT.
 
     If no unit is left, this operation and all later ones are remembered in case a unit is returned.
-    `claims`: of a submission under way, takes a unit that has not completed the operation.
+    `claims`: of a submission under way, takes a claim that has not completed the operation.
     """
     operation = operations[index]
-    unit = Unit()
+    claim = _Claim(held, event)
     effect = UNAFFECTED
-    doubt: Doubt | None = None
     try:
-        if not held.claim(event, unit, operations, index):
+        if not held.claim(event, claim, operations, index):
             return _NONE_LEFT
-        if unit.is_claimed and operation._op_has_condition:
-            doubt = _UnitInDoubt(held, event, unit)
-        effect = operation._op_count_key(event.key, event.value, doubt)
+        effect = operation._op_count_key(event.key, event.value, claim)
         if effect == IN_DOUBT:
             return effect
         if claims is not None and effect == PROGRESSED:
-            claims.append((event, unit))
+            claims.append(claim)
         else:
-            held.settle(event, unit, effect)
+            held.settle(event, claim, effect)
         if effect == WON:
             finalize(operation, COMPLETED)
     except BaseException:  # an interrupt, or a key that cannot be compared
-        if doubt is not None and doubt.is_left:
+        if claim.is_left:
             raise
         if claims is not None and operation._op_outcome is None:
-            claims.append((event, unit))
+            claims.append(claim)
             raise
         is_used = effect != UNAFFECTED or operation._op_outcome is not None
-        held.settle(event, unit, WON if is_used else UNAFFECTED)
+        held.settle(event, claim, WON if is_used else UNAFFECTED)
         if effect == WON:
             finalize(operation, COMPLETED)
         raise
@@ -187,7 +180,7 @@ def count_held(
 ) -> bool:
     """Count held events for an operation; True if this call completed the operation.
 
-    `claims`: takes the units that brought the operation nearer, for the caller to settle.
+    `claims`: takes what brought the operation nearer, for the caller to settle.
     """
     held = parts.held
     completed = False
@@ -200,21 +193,6 @@ def count_held(
             completed = True
         _spread(held, event, held.take_refused(event))
     return completed
-
-
-def settle_claims(held: HeldEvents, claims: list[Claim], effect: int) -> None:
-    """Use the units of a submission, or return them if `effect` is UNAFFECTED."""
-    try:
-        _settle_claims(held, claims, effect)
-    except BaseException:  # an interrupt; to settle is idempotent
-        _settle_claims(held, claims, effect)
-        raise
-
-
-def _settle_claims(held: HeldEvents, claims: list[Claim], effect: int) -> None:
-    for event, unit in claims:
-        held.settle(event, unit, effect)
-        _spread(held, event, held.take_refused(event))
 
 
 def _before(

@@ -12,7 +12,7 @@ from typing import Final
 
 from _purgatory_cpython.mypyc_types import i64
 from purgatory.core.operations.operation import DelayedOperation
-from purgatory.core.operations.operation_state import UNAFFECTED
+from purgatory.core.operations.operation_state import UNAFFECTED, Claim
 from purgatory.errors import HeldFull
 from timingwheel import Timer, TimerClosed, TimerTask
 from timingwheel.lowlevel import MAX_COUNT, is_owned, new_hot_rlock, now_ns, plain_int
@@ -62,15 +62,6 @@ class HeldEvent(TimerTask):
 
     def _tt_on_error(self, error: BaseException) -> None:  # noqa: ARG002
         self._holder.remove(self)  # the timer does not call `run` again
-
-
-class Unit:
-    """A unit on its way to an operation. The lock of HeldEvents guards it."""
-
-    __slots__ = ("is_claimed",)
-
-    def __init__(self) -> None:
-        self.is_claimed: bool = False
 
 
 class HeldEvents:
@@ -173,7 +164,7 @@ class HeldEvents:
         return found
 
     def claim(
-        self, event: HeldEvent, unit: Unit, operations: list[DelayedOperation], index: int
+        self, event: HeldEvent, claim: Claim, operations: list[DelayedOperation], index: int
     ) -> bool:
         """Claim a unit for one of some operations; False if none is left.
 
@@ -187,22 +178,22 @@ class HeldEvents:
                 # No call in between: an interrupt finds all done or nothing.
                 event.units -= 1
                 event.claimed += 1
-                unit.is_claimed = True
+                claim.has_unit = True
                 return True
             if event.claimed:
                 event.refused += operations[index:]
         return False
 
-    def settle(self, event: HeldEvent, unit: Unit, effect: int) -> None:
-        """Use a unit, or return it if the operation was unaffected. Idempotent."""
+    def settle(self, event: HeldEvent, claim: Claim, effect: int) -> None:
+        """See `Claim`; offers a returned unit to no operation."""
         if event.units == UNLIMITED:
             return
         with self._lock:
-            if unit.is_claimed:
+            if claim.has_unit:
                 units = event.units + 1 if effect == UNAFFECTED else event.units
                 event.units = units
                 event.claimed -= 1
-                unit.is_claimed = False
+                claim.has_unit = False
             used_up = not (event.units or event.claimed)
             if used_up:
                 event.refused = []

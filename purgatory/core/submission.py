@@ -7,10 +7,10 @@ refuses. Any thread.
 
 from collections.abc import Hashable
 
-from purgatory.core.completion import Claim, count_held, settle_claims
+from purgatory.core.completion import count_held
 from purgatory.core.operations.operation import DelayedOperation, attach, detach
-from purgatory.core.operations.operation_state import PROGRESSED, UNAFFECTED
-from purgatory.core.operations.outcome_race import MAX_ATTEMPTS, request_check
+from purgatory.core.operations.operation_state import PROGRESSED, UNAFFECTED, Claim
+from purgatory.core.operations.outcome_race import MAX_ATTEMPTS, request_check, settle
 from purgatory.core.parts import PurgatoryParts
 from purgatory.errors import PurgatoryClosed
 from timingwheel import TimerClosed, TimerError, TimerTask
@@ -44,7 +44,7 @@ def submit(
         if operation._op_outcome is None:
             parts.start_timeout(operation)
         if claims is not None:
-            settle_claims(parts.held, claims, PROGRESSED)
+            settle(claims, PROGRESSED)
     except BaseException as error:
         if _roll_back(parts, operation, error, is_internal, claims):
             raise
@@ -100,7 +100,12 @@ def _try_roll_back(
     if pending:
         operation._op_forget_counted()
     if claims:
-        settle_claims(parts.held, claims, UNAFFECTED if pending else PROGRESSED)
+        effect = UNAFFECTED if pending else PROGRESSED
+        try:
+            settle(claims, effect)
+        except BaseException:  # an interrupt
+            settle(claims, effect)
+            raise
     if pending and isinstance(error, TimerClosed) and parts.lists.closed:
         raise PurgatoryClosed(f"purgatory {parts.owner.name!r} is closed") from error
     return pending or not isinstance(error, Exception)

@@ -16,7 +16,7 @@ from purgatory.core.operations.operation_state import (
     COMPLETED,
     EXPIRED,
     UNAFFECTED,
-    Doubt,
+    Claim,
     OperationOwner,
     Outcome,
     outcome_of,
@@ -97,9 +97,9 @@ class TraceOperation(KeyedOperation):
         self.by_key = key
         return end_alone(self, COMPLETED)
 
-    def _op_count_key(self, key: Hashable, value: object, doubt: Doubt | None) -> int:
+    def _op_count_key(self, key: Hashable, value: object, claim: Claim) -> int:
         assert isinstance(value, int)
-        return UNAFFECTED if self.expire_before(value) else super()._op_count_key(key, value, doubt)
+        return UNAFFECTED if self.expire_before(value) else super()._op_count_key(key, value, claim)
 
     def _op_fail_key(self, key: Hashable, error: BaseException) -> bool:
         assert isinstance(error, KeyFailed)

@@ -4,7 +4,6 @@
 READS = {
     "attempts": ([1],),
     "by_numbers": ([1],),
-    "dead_jobs": ([1],),
     "deleted_queued": (),
     "held_events": (),
     "job_rows": ([1],),
@@ -28,7 +27,6 @@ READS = {
     "results": ([1],),
     "sizes": ("held",),
     "some_operations": (0, 5),
-    "some_operations_before": (1 << 62, 5),
     "spreads": (),
     "submissions": (),
 }

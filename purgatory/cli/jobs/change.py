@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
-from purgatory.cli.connection import add_connection_options, connected
+from purgatory.cli.connection import add_connection_options, answers, connected
 from purgatory.cli.jobs.selection import (
     add_filters,
     add_time,
@@ -22,8 +21,7 @@ from purgatory.printable import counted
 if TYPE_CHECKING:
     from purgatory.service.client.client import Client
 
-# Jobs asked for at a time.
-_PORTION: Final = 500
+_WAITS_NOT: Final = "it runs, is dead, has ended, or is not known"
 _NOT_ALL: Final = "exit codes: 0 done, 1 not done for one of the IDs, 2 an error"
 _CANCEL: Final = """\
 Cancel jobs, by id or all that match now. A running job gets no further attempt: it ends as done if
@@ -80,20 +78,19 @@ def _cancel(arguments: argparse.Namespace) -> int:
         if not arguments.ids:
             print(f"{counted(client.cancel_jobs(**filters(arguments)), 'job')} cancelled")
             return 0
-        done = _answers(client.cancel_job_later, arguments.ids)
-    return _tell(done, "cancelled", "it is dead, has ended, or is not known")
+        done = answers(client, client.cancel_job_later, arguments.ids)
+    return _tell(arguments.ids, done, "cancelled", "it is dead, has ended, or is not known")
 
 
 def _end_dead(arguments: argparse.Namespace) -> int:
     check_selection(arguments.verb, arguments)
     with connected(arguments) as client:
         call = client.retry_job_later if arguments.verb == "retry" else client.drop_job_later
-        ids = arguments.ids or _dead(client, arguments)
-        done = _answers(call, ids)
+        done = answers(client, call, arguments.ids or _dead(client, arguments))
     words = "sent again" if arguments.verb == "retry" else "dropped"
     if arguments.ids:
-        return _tell(done, words, "no dead job has this id")
-    print(f"{counted(sum(done.values()), 'job')} {words}")
+        return _tell(arguments.ids, done, words, "no dead job has this id")
+    print(f"{counted(sum(done), 'job')} {words}")
     return 0
 
 
@@ -112,24 +109,19 @@ def _dead(client: Client, arguments: argparse.Namespace) -> Iterator[str]:
 
 def _run(arguments: argparse.Namespace) -> int:
     with connected(arguments) as client:
-        done = _answers(client.run_job_later, arguments.ids)
-    return _tell(done, "to be run now", "it runs, is dead, has ended, or is not known")
+        done = answers(client, client.run_job_later, arguments.ids)
+    return _tell(
+        arguments.ids, done, "to be run now", "it runs, is dead, has ended, or is not known"
+    )
 
 
 def _reschedule(arguments: argparse.Namespace) -> int:
     with connected(arguments) as client:
-        done = _answers(client.reschedule_job_later, arguments.ids, **time_of(arguments))
-    return _tell(done, "moved", "it runs, is dead, has ended, or is not known")
+        done = answers(client, client.reschedule_job_later, arguments.ids, **time_of(arguments))
+    return _tell(arguments.ids, done, "moved", _WAITS_NOT)
 
 
-def _answers(call: Callable[..., Any], ids: Iterable[str], **options: Any) -> dict[str, bool]:
-    found: dict[str, bool] = {}
-    rest = iter(ids)
-    while replies := {job_id: call(job_id, **options) for job_id in islice(rest, _PORTION)}:
-        found |= {job_id: reply.result() for job_id, reply in replies.items()}
-    return found
-
-
-def _tell(done: dict[str, bool], words: str, nothing: str) -> int:
-    print(f"{counted(sum(done.values()), 'job')} {words}")
-    return report_missing([job_id for job_id, is_done in done.items() if not is_done], nothing)
+def _tell(ids: Sequence[str], done: Sequence[bool], words: str, nothing: str) -> int:
+    found = dict(zip(ids, done, strict=True))
+    print(f"{counted(sum(found.values()), 'job')} {words}")
+    return report_missing([job_id for job_id, is_done in found.items() if not is_done], nothing)

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from purgatory.cli.connection import add_connection_options, connected
+from purgatory.cli.connection import add_connection_options, answers, connected
 from purgatory.cli.jobs.selection import add_filters, filters
 from purgatory.cli.options import SubParsers, add_command, add_json_option, add_list_options
 from purgatory.cli.output import (
     age,
+    list_tail,
     moment,
     optional_text,
     print_facts,
@@ -21,7 +22,6 @@ from purgatory.cli.output import (
     short,
     took,
 )
-from purgatory.printable import counted
 
 if TYPE_CHECKING:
     from purgatory.service.job_messages import JobAttempt, JobStatus
@@ -59,13 +59,9 @@ def add_show(commands: SubParsers) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    def tail(count: int) -> str:
-        more = "; there may be more: --limit" if count == arguments.limit else ""
-        return f"{counted(count, 'job')}{more}"
-
     with connected(arguments) as client:
         found = client.jobs(**filters(arguments), order=arguments.order, limit=arguments.limit)
-        row = partial(_row, is_wide=arguments.wide)
+        row, tail = partial(_row, is_wide=arguments.wide), list_tail("job", arguments.limit)
         print_records(found, _HEAD, row, tail, as_json=arguments.json, is_wide=arguments.wide)
     return 0
 
@@ -83,11 +79,8 @@ def _row(job: JobStatus, *, is_wide: bool) -> tuple[str, ...]:
 
 def _show(arguments: argparse.Namespace) -> int:
     with connected(arguments) as client:
-        replies = [client.job_later(job_id) for job_id in arguments.ids]
-        client.flush()
-        found = {
-            job_id: reply.result() for job_id, reply in zip(arguments.ids, replies, strict=True)
-        }
+        statuses = answers(client, client.job_later, arguments.ids)
+    found = dict(zip(arguments.ids, statuses, strict=True))
     jobs = [job for job in found.values() if job is not None]
     if arguments.json:
         print_json(jobs)

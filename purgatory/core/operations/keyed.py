@@ -14,7 +14,7 @@ from purgatory.core.operations.operation_state import (
     PROGRESSED,
     UNAFFECTED,
     WON,
-    Doubt,
+    Claim,
     OperationOwner,
     Outcome,
     enter,
@@ -96,8 +96,8 @@ class KeyedOperation(DelayedOperation):
             raise
         return won
 
-    def _op_count_key(self, key: Hashable, value: object, doubt: Doubt | None) -> int:
-        del doubt  # no condition is checked
+    def _op_count_key(self, key: Hashable, value: object, claim: Claim) -> int:
+        del claim  # no condition is checked
         return _count_key(self, key, value)
 
     def _op_forget_counted(self) -> None:

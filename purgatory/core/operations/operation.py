@@ -21,7 +21,7 @@ from purgatory.core.operations.operation_state import (
     IN_DOUBT,
     UNAFFECTED,
     UNFINISHED,
-    Doubt,
+    Claim,
     OperationOwner,
     OperationState,
     enter,
@@ -92,12 +92,11 @@ class DelayedOperation(OperationState):
         del key, value
         return request_check(self)
 
-    def _op_count_key(self, key: Hashable, value: object, doubt: Doubt | None) -> int:
-        if doubt is None:
-            return ENDED if self._op_complete_key(key, value) else UNAFFECTED
-        if request_check(self, doubt):
+    def _op_count_key(self, key: Hashable, value: object, claim: Claim) -> int:
+        del key, value
+        if request_check(self, claim if claim.has_unit else None):
             return ENDED
-        return IN_DOUBT if doubt.is_left else UNAFFECTED
+        return IN_DOUBT if claim.is_left else UNAFFECTED
 
     def __repr__(self) -> str:
         state = "pending" if self._op_outcome is None else str(self._op_outcome)

@@ -56,7 +56,7 @@ UNAFFECTED: Final = 0
 PROGRESSED: Final = 1  # more keys are needed
 WON: Final = 2  # the caller calls `outcome_race.finalize`
 ENDED: Final = 3
-IN_DOUBT: Final = -2  # another thread is checking the condition, and will know: see `Doubt`
+IN_DOUBT: Final = -2  # another thread is checking the condition, and will know: see `Claim`
 
 # See `TimerTask`.
 _HOOKS: Final = ("run", "try_complete", "on_complete", "on_expiration", "on_cancel", "on_failure")
@@ -67,17 +67,19 @@ _enter_section: Final = enter_section
 _leave_section: Final = leave_section
 
 
-class Doubt:
-    """A limited event that met an operation while another thread was checking the condition.
+class Claim:
+    """An event on its way to an operation, with a unit if the event is limited.
 
-    `is_left`: the busy thread checks again, and settles the doubt. Written in a section.
+    `has_unit`: guarded by the lock of `HeldEvents`. `is_left`: another thread was checking the
+    condition; that thread checks again, and settles the claim. Written in a section.
     """
 
     def __init__(self) -> None:
+        self.has_unit: bool = False
         self.is_left: bool = False
 
     def settle(self, effect: int) -> None:
-        """Tell what the event has done to the operation. Idempotent."""
+        """Use the unit, or return it if the operation was unaffected. Idempotent."""
         raise NotImplementedError
 
 
@@ -204,10 +206,10 @@ class OperationState(TimerTask):
         """Return whether this completed the operation."""
         raise NotImplementedError
 
-    def _op_count_key(self, key: Hashable, value: object, doubt: Doubt | None) -> int:
+    def _op_count_key(self, key: Hashable, value: object, claim: Claim) -> int:
         """Do as `_op_complete_key`; return the effect, WON if work is left.
 
-        IN_DOUBT if a given doubt is left to another thread.
+        IN_DOUBT if the claim, with a unit, is left to another thread.
         """
         raise NotImplementedError
 

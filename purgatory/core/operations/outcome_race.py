@@ -4,7 +4,7 @@ The thread that sets `_op_outcome` wins the race, once, and takes the operation 
 the watch lists. *Actions* follow: call `try_complete` (again), then the callbacks. One thread at a
 time runs the actions of an operation. A thread that finds the operation busy leaves a flag and
 returns; the busy thread checks the flag before leaving. So no check is lost, and the methods of an
-operation never overlap. For a limited event the flag comes with a `Doubt`.
+operation never overlap. For a limited event the flag comes with a `Claim`.
 
 The callbacks: `on_complete` when completed; `on_complete`, then `on_expiration` when expired;
 `on_cancel` when cancelled; `on_failure` when failed. Each is called at most once, under no lock. An
@@ -34,7 +34,7 @@ from purgatory.core.operations.operation_state import (
     ON_COMPLETE_CALLED,
     RELEASED,
     UNAFFECTED,
-    Doubt,
+    Claim,
     OperationState,
     Outcome,
     enter,
@@ -103,9 +103,9 @@ class OutermostCallback:
         self.active: bool = False  # read and written in atomic sections; else unused
 
 
-# Doubts left to busy threads, or about to be, with their operations.
-_DOUBTS: Final[dict[Doubt, OperationState]] = {}
-keep_for_ever(_DOUBTS)
+# Claims left to busy threads, or about to be, with their operations.
+_LEFT: Final[dict[Claim, OperationState]] = {}
+keep_for_ever(_LEFT)
 
 _CALLBACK_DEPTH: Final = ThreadLocal(CallbackDepth)
 OUTERMOST_CALLBACK: Final = OutermostCallback()
@@ -122,22 +122,22 @@ def callback_depth() -> CallbackDepth:
     return cast("CallbackDepth", found)
 
 
-def request_check(operation: OperationState, doubt: Doubt | None = None) -> bool:
+def request_check(operation: OperationState, claim: Claim | None = None) -> bool:
     """Call `try_complete`, here or in the busy thread. True if this completed it.
 
-    `doubt`: to be left to the busy thread, if any.
+    `claim`: to be left to the busy thread, if any.
     """
     if not operation._op_has_condition:
         return False
-    if doubt is None:
+    if claim is None:
         _set_recheck(operation, True)
         return operation._op_outcome is None and run_actions(operation)
     try:
-        _DOUBTS[doubt] = operation
-        return operation._op_outcome is None and run_actions(operation, doubt)
+        _LEFT[claim] = operation
+        return operation._op_outcome is None and run_actions(operation, claim)
     finally:
-        if not doubt.is_left:
-            _DOUBTS.pop(doubt, None)
+        if not claim.is_left:
+            _LEFT.pop(claim, None)
 
 
 def _set_recheck(operation: OperationState, wanted: bool) -> None:
@@ -232,10 +232,10 @@ def _release(operation: OperationState, outcome: Outcome) -> None:
     operation._op_stage = RELEASED
 
 
-def run_actions(operation: OperationState, doubt: Doubt | None = None) -> bool:
+def run_actions(operation: OperationState, claim: Claim | None = None) -> bool:
     """Run all actions, unless another thread does. True if `try_complete` completed it.
 
-    `doubt`: asks for a check, and is left to the other thread.
+    `claim`: asks for a check, and is left to the other thread.
     """
     completed = False
     action = _NOTHING
@@ -243,14 +243,14 @@ def run_actions(operation: OperationState, doubt: Doubt | None = None) -> bool:
         while True:
             if COMPILED:
                 enter(operation)
-                action = _next_action(operation, action, doubt)
+                action = _next_action(operation, action, claim)
                 leave(operation)
             else:
                 with operation._op_lock:
-                    action = _next_action(operation, action, doubt)
-            doubt = None
-            if _DOUBTS and action not in (_CHECK_CONDITION, _BUSY):
-                _settle(_left_to(operation), UNAFFECTED)
+                    action = _next_action(operation, action, claim)
+            claim = None
+            if _LEFT and action not in (_CHECK_CONDITION, _BUSY):
+                settle(_left_to(operation), UNAFFECTED)
             if action < _CHECK_CONDITION:
                 return completed
             result = _run_action(operation, action)
@@ -267,12 +267,12 @@ def run_actions(operation: OperationState, doubt: Doubt | None = None) -> bool:
         raise
 
 
-def _next_action(operation: OperationState, last: int, doubt: Doubt | None) -> int:
-    if doubt is not None:
+def _next_action(operation: OperationState, last: int, claim: Claim | None) -> int:
+    if claim is not None:
         operation._op_recheck = True
     if operation._op_busy and last < _CHECK_CONDITION:
-        if doubt is not None and operation._op_outcome is None:
-            doubt.is_left = True
+        if claim is not None and operation._op_outcome is None:
+            claim.is_left = True
         return _BUSY
     action = _NOTHING
     if operation._op_outcome is None:
@@ -309,9 +309,9 @@ def _try_clear_busy(operation: OperationState) -> bool:
 
 def _check_condition(operation: OperationState) -> bool:
     _set_recheck(operation, False)  # before the call: a later request checks again
-    if not _DOUBTS:
+    if not _LEFT:
         return _try_complete(operation)
-    doubts = _left_to(operation)  # after the flag: those that come later ask again
+    claims = _left_to(operation)  # after the flag: those that come later ask again
     satisfied = False
     try:
         satisfied = _try_complete(operation)
@@ -320,28 +320,28 @@ def _check_condition(operation: OperationState) -> bool:
         raise
     finally:
         try:
-            _settle(doubts, ENDED if satisfied else UNAFFECTED)
+            settle(claims, ENDED if satisfied else UNAFFECTED)
         except BaseException:  # an interrupt
-            _settle(doubts, ENDED if satisfied else UNAFFECTED)
+            settle(claims, ENDED if satisfied else UNAFFECTED)
             raise
     return satisfied
 
 
-def _left_to(operation: OperationState) -> list[Doubt]:
-    """Return the doubts left to the busy thread, which calls this."""
-    found = _DOUBTS.copy().items()
-    return [doubt for doubt, of in found if of is operation and doubt.is_left]
+def _left_to(operation: OperationState) -> list[Claim]:
+    """Return the claims left to the busy thread, which calls this."""
+    found = _LEFT.copy().items()
+    return [claim for claim, of in found if of is operation and claim.is_left]
 
 
-def _settle(doubts: list[Doubt], effect: int) -> None:
-    """Settle doubts; after an interrupt, a second call does the rest."""
-    for doubt in doubts:
+def settle(claims: list[Claim], effect: int) -> None:
+    """Settle claims; after an interrupt, a second call does the rest."""
+    for claim in claims:
         try:
-            doubt.settle(effect)
+            claim.settle(effect)
         except Exception:  # a key's
-            _DOUBTS.pop(doubt, None)
+            _LEFT.pop(claim, None)
             raise
-        _DOUBTS.pop(doubt, None)
+        _LEFT.pop(claim, None)
 
 
 def _try_complete(operation: OperationState) -> bool:

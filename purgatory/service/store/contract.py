@@ -197,23 +197,18 @@ class Store(ABC):
         """Return outcomes with operations, in order of `seq`; at most 500."""
 
     @abstractmethod
-    def some_operations(self, after: int, batches: int) -> list[StoredOperation]:
-        """Return the next `batches` of operations above `after`, in order.
+    def some_operations(
+        self, beyond: int, batches: int, *, newest: bool = False
+    ) -> list[StoredOperation]:
+        """Return the next `batches` of operations above the number `beyond`, in order.
 
-        Deleted rows may be among them. None: the last page.
+        `newest`: below that number, the newest first. Deleted rows may be among them. None: the
+        last page.
         """
-
-    @abstractmethod
-    def some_operations_before(self, number: int, batches: int) -> list[StoredOperation]:
-        """Return `batches` of operations below `number`, newest first; see `some_operations`."""
 
     @abstractmethod
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
         """Return number -> operation, for existing `numbers`."""
-
-    @abstractmethod
-    def dead_jobs(self, seqs: Sequence[int]) -> dict[int, tuple[int, str]]:
-        """Return when jobs were given up, and why, by `seq`; at most 500."""
 
     @abstractmethod
     def results(self, seqs: Sequence[int]) -> dict[int, bytes]:

@@ -76,9 +76,11 @@ class PackedBatch(NamedTuple):
             return [one for one in found if one.number > after and one.number not in deleted]
         return found
 
-    def all_before(self, number: int) -> list[StoredOperation]:
-        """Return the operations with numbers below `number`, the last first."""
-        return [one for one in reversed(self.all()) if one.number < number]
+    def beyond(self, number: int, *, newest: bool) -> list[StoredOperation]:
+        """Return the operations above `number` or, if `newest`, those below, the last first."""
+        if newest:
+            return [one for one in reversed(self.all()) if one.number < number]
+        return self.all(number)
 
     def some(self, numbers: Sequence[int]) -> Iterator[StoredOperation]:
         """Yield the operations among `numbers`."""

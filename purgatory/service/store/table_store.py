@@ -1,4 +1,4 @@
-"""TableStore: what both stores do alike.
+"""TableStore: what both stores do alike; RememberedTable: their remembered ids.
 
 Used by the thread with the store.
 """
@@ -9,11 +9,12 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple, Protocol
 
 from purgatory.service.portions import in_portions
-from purgatory.service.store.changes import Changes
-from purgatory.service.store.contract import Store
+from purgatory.service.store.changes import Changes, RememberedChanges
+from purgatory.service.store.contract import COUNT, LAST_PLACE, SHIFT, RememberedRows, Store
 from purgatory.service.store.rows import (
     QueuedJob,
     QueueNumbers,
+    RememberedRow,
     StoredAttempt,
     StoredEvent,
     StoredJob,
@@ -32,18 +33,23 @@ from purgatory.service.store.rows import (
 from purgatory.trace.tables import Extension, KeyEvent
 
 _CHUNK: Final = 500
+# Rows of a page of remembered ids, and of their shards, which are larger.
+_ENTRIES: Final = 4000
+_SHARDS: Final = 128
 
 
 class TableShape(NamedTuple):
     """A table whose rows replace those of the same key, the first `keys` columns.
 
-    `times`: the columns that move when times are shifted, in the rows of the SQL `moved`.
+    `times`: the columns that move when times are shifted, in the rows of the SQL `moved`. `kept`: a
+    row of an existing key is an error.
     """
 
     columns: tuple[str, ...]
     keys: int = 1
     times: tuple[str, ...] = ()
     moved: str = ""
+    kept: bool = False
 
 
 #: Tables by name; `Changes` has the rows to write by these names.
@@ -70,38 +76,40 @@ SHAPES: Final = {
 }
 #: The tables of the journal's queue. A row of jobs has all of a transaction, numbered as the last.
 QUEUES: Final = {
-    "queued_events": TableShape(("number", *KeyEvent._fields)),
-    "queued_extensions": TableShape(("number", *Extension._fields)),
-    "queued_jobs": TableShape(("number", "first", "jobs")),
+    "queued_events": TableShape(("number", *KeyEvent._fields), kept=True),
+    "queued_extensions": TableShape(("number", *Extension._fields), kept=True),
+    "queued_jobs": TableShape(("number", "first", "jobs"), kept=True),
+}
+#: All tables with a row for each thing.
+TABLES: Final = {
+    **SHAPES,
+    **QUEUES,
+    "progress": TableShape(("number", "key", "value"), 2, kept=True),
+    "remembered": TableShape(RememberedRow._fields, kept=True),
+    "remembered_shards": TableShape(("shard", "last_place", "entries")),
 }
 #: Tables with times to shift. Of deadlines only rows of pending operations are shifted.
 SHIFTED: Final = [name for name, shape in SHAPES.items() if shape.times and name != "deadlines"]
 
 
 def rows_of(changes: Changes) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the tables that changes write to, and flat lists of rows."""
-    for name in SHAPES:
+    """Yield the tables of SHAPES and QUEUES that changes write to, and flat lists of rows."""
+    for name in (*SHAPES, "queued_events", "queued_extensions"):
         rows = getattr(changes, name)
         if rows:
             yield name, rows
-
-
-def queued_of(changes: Changes) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the tables of QUEUES that changes write to, and flat lists of rows."""
-    if changes.queued_events:
-        yield "queued_events", changes.queued_events
-    if changes.queued_extensions:
-        yield "queued_extensions", changes.queued_extensions
     if jobs := changes.queued_jobs:
         yield "queued_jobs", [jobs[-1].number, jobs[0].number, pack_jobs(jobs)]
 
 
-def deleted_of(changes: Changes) -> Iterator[tuple[str, list[str]]]:
-    """Yield the tables from which changes delete by one text, and the keys."""
+def deleted_of(changes: Changes) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the tables from which changes delete by one key, and the keys."""
     for name in ("held", "named_leases", "limits"):
         keys = getattr(changes, f"delete_{name}")
         if keys:
             yield name, keys
+    if changes.remembered is not None and changes.remembered.deleted:
+        yield "remembered", [place for _, place in changes.remembered.deleted]
 
 
 class OperationTable(Protocol):
@@ -113,11 +121,8 @@ class OperationTable(Protocol):
     def all(self, after: int) -> Iterator[StoredOperation]:
         """See `Store.submissions`."""
 
-    def some(self, after: int, batches: int) -> list[StoredOperation]:
+    def some(self, beyond: int, batches: int, *, newest: bool) -> list[StoredOperation]:
         """See `Store.some_operations`."""
-
-    def some_before(self, number: int, batches: int) -> list[StoredOperation]:
-        """See `Store.some_operations_before`."""
 
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
         """See `Store.by_numbers`."""
@@ -127,6 +132,7 @@ class TableStore(Store):
     """A store with tables, read by name. All methods raise StoreError."""
 
     _operations: OperationTable
+    remembered: "RememberedTable"
 
     @abstractmethod
     def _reading(self) -> AbstractContextManager[None]:
@@ -143,6 +149,12 @@ class TableStore(Store):
     @abstractmethod
     def _read_outcomes(self, seqs: Sequence[int]) -> list[StoredOutcome]:
         """Return outcomes as written, in order of `seq`."""
+
+    def _rows_of(self, changes: Changes) -> Iterator[tuple[str, list[Any]]]:
+        """Yield the tables that changes write to, and flat lists of rows; see `rows_of`."""
+        yield from rows_of(changes)
+        if changes.remembered is not None:
+            yield from self.remembered.rows_of(changes.remembered)
 
     # Operations and outcomes.
 
@@ -166,15 +178,12 @@ class TableStore(Store):
         numbers = [operation.number for operation in operations]
         return with_deadlines(operations, dict(self._read_keys("deadlines", numbers)))
 
-    def some_operations(self, after: int, batches: int) -> list[StoredOperation]:
+    def some_operations(
+        self, beyond: int, batches: int, *, newest: bool = False
+    ) -> list[StoredOperation]:
         """See `Store`."""
         with self._reading():
-            return self._with_deadlines(self._operations.some(after, batches))
-
-    def some_operations_before(self, number: int, batches: int) -> list[StoredOperation]:
-        """See `Store`."""
-        with self._reading():
-            return self._with_deadlines(self._operations.some_before(number, batches))
+            return self._with_deadlines(self._operations.some(beyond, batches, newest=newest))
 
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
         """See `Store`."""
@@ -215,10 +224,6 @@ class TableStore(Store):
         """See `Store`."""
         with self._reading():
             return [StoredJob(*row) for row in self._read("jobs", columns=StoredJob._fields)]
-
-    def dead_jobs(self, seqs: Sequence[int]) -> dict[int, tuple[int, str]]:
-        """See `Store`."""
-        return {seq: row[2:] for seq, row in self.job_rows(seqs).items()}
 
     def job_rows(self, seqs: Sequence[int]) -> dict[int, tuple[int, int, int, str]]:
         """See `Store`."""
@@ -295,3 +300,77 @@ class TableStore(Store):
     def _deleted(self, table: str, column: str, last: int) -> int:
         found = self._read(table, "ORDER BY number LIMIT 1", (column,))
         return found[0][0] - 1 if found else last
+
+
+class RememberedTable(RememberedRows):
+    """The remembered ids of a store. Times are stored without the shift, for rows are many."""
+
+    def __init__(self, store: TableStore) -> None:
+        self._store = store
+        self.read_shift()
+
+    def read_shift(self) -> None:
+        """Read the shift, at the start and after a commit of `shifted`."""
+        self._shift_ms: int = self._store.metadata().get(SHIFT, 0)
+
+    def shifted(self, by_ms: int) -> dict[str, Any]:
+        """Return the metadata that moves the times of all rows."""
+        return {SHIFT: self._shift_ms + by_ms} if self.counts()[0] else {}
+
+    def rows_of(self, changes: RememberedChanges) -> Iterator[tuple[str, list[Any]]]:
+        """Yield the tables that changes write to, and flat lists of rows."""
+        if changes.rows:
+            values: list[Any] = []
+            for place, until_ms, hashed, seq, status in changes.rows:
+                values += (place, until_ms - self._shift_ms, hashed, seq, bytearray(status))
+            yield "remembered", values
+        if changes.shards:
+            yield "remembered_shards", [value for row in changes.shards for value in row]
+
+    def metadata_of(self, changes: RememberedChanges | None) -> dict[str, Any]:
+        """Return the metadata that changes write."""
+        if changes is None or not (changes.rows or changes.deleted):
+            return {}
+        return {COUNT: changes.count, LAST_PLACE: changes.last_place}
+
+    def read(self, places: Sequence[int]) -> list[RememberedRow]:
+        """See `RememberedRows`."""
+        with self._store._reading():
+            rows = sorted(self._store._read_keys("remembered", places), reverse=True)
+        found = map(RememberedRow._make, rows)
+        return [row._replace(until_ms=row.until_ms + self._shift_ms) for row in found]
+
+    def due(self, now_ms: int, limit: int) -> list[tuple[int, int]]:
+        """See `RememberedRows`."""
+        before = now_ms - self._shift_ms
+        rest = f"WHERE until_ms <= {before:d} ORDER BY until_ms LIMIT {limit:d}"
+        with self._store._reading():
+            return self._store._read("remembered", rest, ("hash", "place"))
+
+    def counts(self) -> tuple[int, int]:
+        """See `RememberedRows`."""
+        metadata = self._store.metadata()
+        return metadata.get(COUNT, 0), metadata.get(LAST_PLACE, 0)
+
+    def shards(self) -> Iterator[tuple[int, int, bytes]]:
+        """See `RememberedRows`."""
+        return self._pages("remembered_shards", "shard", -1, _SHARDS)
+
+    def entries(self, after: int) -> Iterator[tuple[int, int]]:
+        """See `RememberedRows`."""
+        for place, hashed in self._pages("remembered", "place", after, _ENTRIES, "hash"):
+            yield hashed, place
+
+    def _pages(
+        self, table: str, key: str, after: int, limit: int, *columns: str
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield rows of keys above `after`, in order: all columns, or the key and `columns`."""
+        names = (key, *columns) if columns else ()
+        while True:
+            rest = f"WHERE {key} > {after:d} ORDER BY {key} LIMIT {limit:d}"
+            with self._store._reading():
+                rows = self._store._read(table, rest, names)
+            yield from rows
+            if len(rows) < limit:
+                return
+            after = rows[-1][0]

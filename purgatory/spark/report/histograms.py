@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from purgatory.spark.report.content import ValueCount
 from purgatory.spark.report.kind import Kind
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 QUANTILES: Final = (0.5, 0.9, 0.99, 0.999)
 QUANTILE_NAMES: Final = tuple(f"p{100 * q:g}" for q in QUANTILES)
@@ -34,6 +37,31 @@ class _HasValue(Protocol):
 
 _Row = TypeVar("_Row", bound=_HasValue)
 _Counts = TypeVar("_Counts", bound=tuple[int, ...])
+
+
+def collect(
+    counts: DataFrame, row: type[Any], main: int
+) -> dict[int, Mapping[Kind, Sequence[Any]]]:
+    """Collect rows of a named tuple, by measure and kind: the total, then the largest kinds.
+
+    `main`: the measure that tells the size of a kind.
+    """
+    found: dict[int, dict[Kind, list[Any]]] = {}
+    table = counts.select("measure", "kind", *row._fields).toArrow().to_pydict()
+    for measure, kind, *values in zip(*table.values(), strict=True):
+        found.setdefault(measure, {}).setdefault(Kind(False, kind), []).append(row(*values))
+    sizes = {kind: sum(one.ended for one in rows) for kind, rows in found.get(main, {}).items()}
+
+    def place(kind: Kind) -> tuple[int, str]:
+        return -sizes.get(kind, 0), kind.name or ""
+
+    return {
+        measure: {
+            ALL_KINDS: in_total(of.values(), row),
+            **{kind: sorted(of[kind]) for kind in sorted(of, key=place)},
+        }
+        for measure, of in found.items()
+    }
 
 
 def in_total(

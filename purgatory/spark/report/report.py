@@ -31,7 +31,7 @@ from purgatory.spark.report.histograms import (
     ALL_KINDS,
     Histogram,
     bin_width_ms,
-    in_total,
+    collect,
     quantiles,
 )
 from purgatory.spark.report.jobs.job_report import make_job_report
@@ -134,7 +134,8 @@ def _compute_report(
     exact = total.operations <= options.exact_rows
     bin_ms = bin_width_ms(total.last_ms - total.first_end_ms + 1)
     progress("waits, timeouts and times")
-    histograms = _collect(aggregates.count_values(outcomes, operations, bin_ms, exact=exact))
+    counts = aggregates.count_values(outcomes, operations, bin_ms, exact=exact)
+    histograms = collect(counts, ValueCount, aggregates.WAIT)
     progress("hot keys")
     hot_keys = aggregates.hot_keys(outcomes, operations, options.max_keys).collect()
     kind_curves = {
@@ -183,26 +184,6 @@ def _wheels(
     longest_ms = histograms[aggregates.TIMEOUT][ALL_KINDS][-1].value
     rows = wheel_tuning.compare_wheels(outcomes, options.wheels, longest_ms, in_memory=exact)
     return tuple(rows)
-
-
-def _collect(counts: DataFrame) -> _Histograms:
-    """Collect histograms, the total first, then the largest kinds."""
-    columns = counts.select("measure", "kind", *ValueCount._fields).toArrow().to_pydict()
-    found: dict[int, dict[Kind, list[ValueCount]]] = {}
-    for measure, kind, *row in zip(*columns.values(), strict=True):
-        found.setdefault(measure, {}).setdefault(Kind(False, kind), []).append(ValueCount(*row))
-    return {measure: _in_order(of_kinds) for measure, of_kinds in found.items()}
-
-
-def _in_order(of_kinds: dict[Kind, list[ValueCount]]) -> dict[Kind, Histogram]:
-    for rows in of_kinds.values():
-        rows.sort()
-
-    def size(kind: Kind) -> tuple[int, str]:
-        return -sum(row.ended for row in of_kinds[kind]), kind.name or ""
-
-    ordered = {kind: of_kinds[kind] for kind in sorted(of_kinds, key=size)}
-    return {ALL_KINDS: in_total(of_kinds.values(), ValueCount), **ordered}
 
 
 def _summary(histograms: _Histograms, curve: curves.Curve, *, submitted_known: bool) -> KindSummary:

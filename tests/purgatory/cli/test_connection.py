@@ -31,10 +31,21 @@ def test_mistakes(run, at, argv, told):
     assert "unexpected" not in err
 
 
-def test_no_server_there(run):
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["stats"],
+        ["complete", "k"],
+        ["query", "a"],
+        *(["jobs", verb, "a"] for verb in ("cancel", "retry", "drop", "run", "show")),
+        ["jobs", "reschedule", "a", "--in", "5"],
+    ],
+    ids=" ".join,
+)
+def test_no_server_there(run, command):
     """The error names the address, after no more than the patience."""
     address = f"tcp://127.0.0.1:{free_port()}"
-    code, _, err = run("stats", "--address", address, "--patience", 0.2)
+    code, _, err = run(*command, "--address", address, "--patience", 0.2)
     assert code == 2
     assert address in err
 

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from purgatory.cli.entry_point import PIPE_CLOSED
+from purgatory.cli import replay
+from purgatory.cli.entry_point import PIPE_CLOSED, main
 from purgatory.trace import KeyEvent, Operation, read_outcomes, write_events, write_operations
+from tests.testing import shown_progress
 from tests.testing.purgatory_harness import free_port
 
 PATIENCE = 60
@@ -42,6 +44,15 @@ def command(*arguments):
 def run(*arguments):
     """Run a replay to its end."""
     return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=PATIENCE)
+
+
+def test_how_far_it_is(trace, monkeypatch, capsys):
+    """The rows and the waiting operations; only a terminal shows that."""
+    texts = shown_progress.record(monkeypatch, replay)
+    assert main(["replay", *trace]) == 0
+    assert re.fullmatch(r"0 rows, 0 waiting, \d+ s", texts[0])
+    assert re.fullmatch(r"166 rows, 0 waiting, \d+ s", texts[1])
+    assert capsys.readouterr().err == ""
 
 
 def row(output, kind):

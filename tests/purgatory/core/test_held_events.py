@@ -9,10 +9,9 @@ from datetime import timedelta
 import pytest
 
 from purgatory import HeldFull, KeyedOperation, Purgatory
-from purgatory.core.held_events import Unit
 from purgatory.core.operations import outcome_race
 from purgatory.core.operations.operation import attach
-from purgatory.core.operations.operation_state import UNAFFECTED
+from purgatory.core.operations.operation_state import UNAFFECTED, Claim
 from tests.testing.interrupts import at_every_place, interrupted_at
 from tests.testing.purgatory_harness import (
     HANG,
@@ -90,13 +89,13 @@ class TestLimit:
         """An interrupt can come before the claim, or have a unit settled twice."""
         p = harness.purgatory
         p.complete("a", limit=2, hold=5)
-        held, event, unit = p._parts.held, p._parts.held.by_key["a"], Unit()
-        held.settle(event, unit, UNAFFECTED)
+        held, event, claim = p._parts.held, p._parts.held.by_key["a"], Claim()
+        held.settle(event, claim, UNAFFECTED)
         assert (event.units, event.claimed) == (2, 0)
-        assert held.claim(event, unit, [], 0)
+        assert held.claim(event, claim, [], 0)
         assert (event.units, event.claimed) == (1, 1)
         for _ in range(2):
-            held.settle(event, unit, UNAFFECTED)
+            held.settle(event, claim, UNAFFECTED)
             assert (event.units, event.claimed) == (2, 0)
 
     def test_what_it_brings_nearer_counts(self, harness):
@@ -139,7 +138,7 @@ class TestLimit:
             assert not second.done()
         assert (second.calls == ["complete"]) == (gets_it == "second")
         assert first.done() == (True in answers)
-        assert not outcome_race._DOUBTS
+        assert not outcome_race._LEFT
 
     def test_one_that_ends_while_another_thread_is_checking_it(self, harness):
         """The next one gets the event as soon as that thread is back."""
@@ -153,7 +152,7 @@ class TestLimit:
             assert p.stats().held == 1
         assert second.calls == ["complete"]
         assert p.stats().held == 0
-        assert not outcome_race._DOUBTS
+        assert not outcome_race._LEFT
 
     @pytest.mark.parametrize("error", [None, KeyboardInterrupt])
     def test_from_the_check_itself(self, harness, error):
@@ -179,7 +178,7 @@ class TestLimit:
             with pytest.raises(error):
                 p.check_and_complete("b")
         assert (first.calls, second.calls) == (["complete"], [])
-        assert not outcome_race._DOUBTS
+        assert not outcome_race._LEFT
 
     @pytest.mark.skipif(COMPILED, reason="compiled functions are not traced")
     @pytest.mark.parametrize("satisfied", [True, False])
@@ -199,7 +198,7 @@ class TestLimit:
             p._parts.lists.watch(second, ("a",))
             interrupter = interrupted_at(at, lambda: p.check_and_complete("b"))
             assert (first.done() + second.done()) == (len(tries) > 2), interrupter.where
-            assert not outcome_race._DOUBTS, interrupter.where
+            assert not outcome_race._LEFT, interrupter.where
             return interrupter
 
         at_every_place(scene, 20)
@@ -238,7 +237,7 @@ class TestLimit:
         all_in_threads(bring, bring, check, submit)
         assert not tokens
         assert len(taken) == 2 * ROUNDS == sum(taker.completed for taker in takers)
-        assert not outcome_race._DOUBTS
+        assert not outcome_race._LEFT
         p.close()
 
     @pytest.mark.parametrize(("limit", "error"), [
@@ -362,7 +361,7 @@ class TestHold:
         p, futures = harness.purgatory, []
 
         class EndsMeanwhile(KeyedOperation):
-            def _op_count_key(self, key, value, doubt):
+            def _op_count_key(self, key, value, claim):
                 if not futures:
                     futures.append(p.defer(key))
                     harness.advance(2)
@@ -370,7 +369,7 @@ class TestHold:
                         futures[0].cancel()
                     futures.append(p.defer(key))
                     self.cancel()
-                return super()._op_count_key(key, value, doubt)
+                return super()._op_count_key(key, value, claim)
 
         p.try_complete_else_watch(EndsMeanwhile(30), ["a"])
         p.complete("a", 1, limit=1, hold=1)
@@ -391,11 +390,11 @@ class TestHold:
                 return super().add(task)
 
         class Waits(KeyedOperation):
-            def _op_count_key(self, key, value, doubt):
+            def _op_count_key(self, key, value, claim):
                 found.set()
                 assert is_refused.wait(HANG)
                 self.cancel()
-                return super()._op_count_key(key, value, doubt)
+                return super()._op_count_key(key, value, claim)
 
         p = Purgatory(timer=FullTimer(clock=ManualClock(), executor=InlineExecutor()))
         p.try_complete_else_watch(Waits(30), ["a"])

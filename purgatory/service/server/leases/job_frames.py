@@ -68,10 +68,10 @@ class JobFrames:
         found: list[DeadJob] = []
         if jobs:
             stored = self._store.by_numbers([job.record.number for job in jobs])
-            ends = self._store.dead_jobs([job.record.seq for job in jobs])
+            ends = self._store.job_rows([job.record.seq for job in jobs])
             size = 0
             for job in jobs:
-                found.append(_dead_job(job, stored[job.record.number], *ends[job.record.seq]))
+                found.append(_dead_job(job, stored[job.record.number], *ends[job.record.seq][2:]))
                 size += len(found[-1].payload)
                 if size >= FRAME_BYTES:
                     break

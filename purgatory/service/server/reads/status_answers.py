@@ -133,8 +133,7 @@ def _next_rows(
     is_newest = request.order == _NEWEST
     watchers = () if request.key is None else state.parts.lists.watchers_of(request.key)
     if request.key is None or len(watchers) > FEW_WATCHERS:  # sorting would take long
-        read = store.some_operations_before if is_newest else store.some_operations
-        return read(after, BATCHES)
+        return store.some_operations(after, BATCHES, newest=is_newest)
     numbers = sorted([one.number for one in state.watchers_of(request.key)], reverse=is_newest)
     beyond = [number for number in numbers if (number < after if is_newest else number > after)]
     found = store.by_numbers(beyond[:MAX_LISTED])

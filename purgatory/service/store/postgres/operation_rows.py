@@ -52,15 +52,11 @@ class PostgresOperations:
             for row in map(_batch, rows):
                 yield from row.all(after, gone)
 
-    def some(self, after: int, batches: int) -> list[StoredOperation]:
+    def some(self, beyond: int, batches: int, *, newest: bool) -> list[StoredOperation]:
         """See `Store.some_operations`."""
-        rows = self._database.rows(self.table.rows_after(after, batches))
-        return [one for row in map(_batch, rows) for one in row.all(after)]
-
-    def some_before(self, number: int, batches: int) -> list[StoredOperation]:
-        """See `Store.some_operations_before`."""
-        rows = self._database.rows(self.table.rows_before(number, batches))
-        return [one for row in map(_batch, rows) for one in row.all_before(number)]
+        read = self.table.rows_before if newest else self.table.rows_after
+        rows = map(_batch, self._database.rows(read(beyond, batches)))
+        return [one for row in rows for one in row.beyond(beyond, newest=newest)]
 
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
         """See `Store.by_numbers`."""

@@ -22,7 +22,6 @@ from purgatory.service.store.postgres.namespace import namespace_of
 from purgatory.service.store.postgres.operation_rows import PostgresOperations
 from purgatory.service.store.postgres.outcome_table import PostgresOutcomes
 from purgatory.service.store.postgres.packed_tables import PackedTable
-from purgatory.service.store.postgres.remembered_table import PostgresRemembered
 from purgatory.service.store.postgres.schema import migration, set_up_schema, stored_version
 from purgatory.service.store.postgres.sessions.database import ANSWER_S, Database
 from purgatory.service.store.postgres.sessions.postgres_errors import damage_refused
@@ -35,7 +34,7 @@ from purgatory.service.store.rows import (
     StoredOutcome,
     checked,
 )
-from purgatory.service.store.table_store import TableStore
+from purgatory.service.store.table_store import RememberedTable, TableStore
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -94,8 +93,8 @@ class PostgresStore(TableStore):
         self._operations: PostgresOperations = PostgresOperations(database, namespace)
         self._outcomes = PostgresOutcomes(database, namespace)
         self._small = SmallTables(namespace, self._outcomes.is_used_up)
-        self.remembered: PostgresRemembered = PostgresRemembered(database, namespace, self._meta)
         self._small.note_use(database.read(*self._small.looks()))
+        self.remembered: RememberedTable = RememberedTable(self)
         for packed in (self._operations.table, self._outcomes.table):
             packed.sparse.update(first for (first,) in database.rows(packed.find_sparse()))
         if self.metadata().get(UNFINISHED_COPY):
@@ -146,9 +145,8 @@ class PostgresStore(TableStore):
         if changes.has_others:
             if changes.delete_operations or changes.delete_outcomes:
                 made += self._deleting(changes, deletes)
-            made += self._small.writing(changes)
-            if changes.remembered is not None:
-                made += self.remembered.write(changes.remembered)
+            made += self._small.writing(self._rows_of(changes), changes)
+            made += self._metadata_statements(self.remembered.metadata_of(changes.remembered))
         return made
 
     def _deleting(
@@ -197,7 +195,7 @@ class PostgresStore(TableStore):
         """See `Store`."""
         ended = [one.number for one in self.outcomes_without_results()]
         made = [*self._operations.shifting(by_ms, ended), *self._small.shifting(by_ms, ended)]
-        made += self.remembered.shifting(by_ms)
+        metadata = metadata | self.remembered.shifted(by_ms)
         self._write([*made, *self._metadata_statements(metadata)])
         self.remembered.read_shift()
 

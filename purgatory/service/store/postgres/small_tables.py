@@ -3,29 +3,27 @@
 Part of `PostgresStore`, for its thread. Makes statements only.
 """
 
-import itertools
-from collections.abc import Iterator, Sequence
-from typing import Final, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Literal
 
 from purgatory.service.store.changes import Changes
 from purgatory.service.store.postgres.namespace import Namespace
 from purgatory.service.store.postgres.sessions.session import Rows, Statement, statement
 from purgatory.service.store.postgres.sessions.wire_values import Kind, wire_int, wire_ints
-from purgatory.service.store.postgres.tables import Columns, KeyedTable
+from purgatory.service.store.postgres.tables import KeyedTable
 from purgatory.service.store.rows import delete_early_attempts
 from purgatory.service.store.table_store import (
     QUEUES,
-    SHAPES,
     SHIFTED,
+    TABLES,
     deleted_of,
-    queued_of,
-    rows_of,
 )
 
 # Of columns that are no whole numbers.
 _KINDS: Final[dict[str, Kind]] = {
     "client": "text",
     "counts": "bytea",
+    "entries": "bytea",
     "error": "text",
     "holder": "text",
     "jobs": "bytea",
@@ -38,6 +36,7 @@ _KINDS: Final[dict[str, Kind]] = {
     "result": "bytea",
     "session": "text",
     "settings": "bytea",
+    "status": "bytea",
     "value": "bytea",
     "worker": "text",
 }
@@ -48,8 +47,8 @@ _SIZES: Final = {
 }
 
 
-def _columns(*names: str) -> Columns:
-    return {name: _KINDS.get(name, "int8") for name in names}
+def _kind(column: str) -> Kind:
+    return _KINDS.get(column, "int8")
 
 
 class SmallTables:
@@ -57,37 +56,25 @@ class SmallTables:
 
     def __init__(self, namespace: Namespace, is_used_up: str) -> None:
         self._is_used_up = is_used_up
-        #: With those of the journal's queue.
         self.by_name: dict[str, KeyedTable] = {
-            name: KeyedTable(
-                namespace, name, _columns(*shape.columns), keys=shape.keys, times=shape.times
-            )
-            for name, shape in SHAPES.items()
-        } | {
-            name: KeyedTable(namespace, name, _columns(*shape.columns), kept=True)
-            for name, shape in QUEUES.items()
+            name: KeyedTable(namespace, name, shape, {one: _kind(one) for one in shape.columns})
+            for name, shape in TABLES.items()
         }
-        self.progress: KeyedTable = KeyedTable(
-            namespace, "progress", _columns("number", "key", "value"), keys=2, kept=True
-        )
-        self._all = (self.progress, *self.by_name.values())
+        self.progress: KeyedTable = self.by_name["progress"]
 
     def looks(self) -> list[Statement]:
         """Read a row of each table, for `note_use`."""
-        return [statement(f"SELECT 1 FROM {table.name} LIMIT 1") for table in self._all]
+        return [statement(f"SELECT 1 FROM {table.name} LIMIT 1") for table in self.by_name.values()]
 
     def note_use(self, found: list[Rows]) -> None:
         """Note which tables are empty."""
-        for table, rows in zip(self._all, found, strict=True):
+        for table, rows in zip(self.by_name.values(), found, strict=True):
             table.is_used = bool(rows)
 
-    def writing(self, changes: Changes) -> list[Statement]:
-        """Write rows, then delete the named rows."""
+    def writing(self, rows: Iterable[tuple[str, list[Any]]], changes: Changes) -> list[Statement]:
+        """Write rows, by table, then delete the named rows."""
         tables = self.by_name
-        made = [
-            tables[name].write(rows)
-            for name, rows in itertools.chain(rows_of(changes), queued_of(changes))
-        ]
+        made = [tables[name].write(values) for name, values in rows]
         if changes.delete_queued is not None:
             made += [
                 statement(f"DELETE FROM {tables[name].name} WHERE number <= {number:d}")
@@ -129,8 +116,7 @@ class SmallTables:
 
     def sizes(self, table: Literal["progress", "held", "replies"]) -> Statement:
         """See `Store.sizes`."""
-        sized = self.progress if table == "progress" else self.by_name[table]
-        return statement(_SIZES[table].format(sized.name))
+        return statement(_SIZES[table].format(self.by_name[table].name))
 
     def shifting(self, by_ms: int, ended: Sequence[int]) -> Iterator[Statement]:
         """Move the times that still matter; `ended`: operations whose deadlines stay."""
@@ -140,4 +126,4 @@ class SmallTables:
         )
         yield statement(sql, wire_int(by_ms), wire_ints(ended))
         for name in SHIFTED:
-            yield self.by_name[name].shift_times(by_ms, SHAPES[name].moved)
+            yield self.by_name[name].shift_times(by_ms)

@@ -15,43 +15,36 @@ from purgatory.service.store.postgres.sessions.wire_values import (
     wire_array,
     wire_int,
 )
-
-Columns = dict[str, Kind]
+from purgatory.service.store.table_store import TableShape
 
 
 class KeyedTable:
-    """A table; rows replace those of the same key, the first `keys` columns.
-
-    `times`: the columns that `shift_times` moves. `kept`: a row of an existing key is an error.
-    """
+    """A table of a `shape`; `columns`: with their kinds."""
 
     def __init__(
         self,
         namespace: Namespace,
         name: str,
-        columns: Columns,
-        *,
-        keys: int = 1,
-        times: Sequence[str] = ("at_ms",),
-        kept: bool = False,
+        shape: TableShape,
+        columns: dict[str, Kind],
     ) -> None:
         self.name: str = namespace.table(name)
-        self.columns: Columns = columns
+        self.columns: dict[str, Kind] = columns
         #: Whether it may have a row: nothing is looked up or deleted in an empty table.
         self.is_used: bool = True
         self._kinds: list[Kind] = list(columns.values())
-        self._keys: Final = list(columns)[:keys]
-        self._times = times
-        self._kept = kept
+        self._keys: Final = shape.columns[: shape.keys]
+        self._shape = shape
         names, self._row = ", ".join(columns), ", ".join(map("EXCLUDED.{}".format, columns))
         arrays = array_parameters(self._kinds)
         self._insert = f"INSERT INTO {self.name} ({names}) SELECT * FROM unnest({arrays})"
-        if not kept:
+        if not shape.kept:
             sets = ", ".join(f"{column} = EXCLUDED.{column}" for column in columns)
             self._insert += f" ON CONFLICT ({', '.join(self._keys)}) DO UPDATE SET {sets}"
         condition = " AND ".join(f"t.{key} = d.{key}" for key in self._keys)
+        arrays = array_parameters(self._kinds[: shape.keys])
         self._delete = (
-            f"DELETE FROM {self.name} t USING unnest({array_parameters(self._kinds[:keys])}) "
+            f"DELETE FROM {self.name} t USING unnest({arrays}) "
             f"AS d({', '.join(self._keys)}) WHERE {condition}"
         )
 
@@ -59,7 +52,7 @@ class KeyedTable:
         """Write rows, as a flat list of values."""
         self.is_used = True
         width = len(self._kinds)
-        if not self._kept and len(values) > width:
+        if not self._shape.kept and len(values) > width:
             values = self._latest(values)
         columns = [values[at::width] for at in range(width)]
         return statement(self._insert, *map(wire_array, self._kinds, columns))
@@ -110,7 +103,8 @@ class KeyedTable:
             found.append(tuple(values))
         return found
 
-    def shift_times(self, by_ms: int, where: str = "") -> Statement:
-        """Move the times of all rows, or of those of a condition."""
-        moved = ", ".join(f"{time} = {time} + $1::int8" for time in self._times)
-        return statement(f"UPDATE {self.name} SET {moved} {where}", wire_int(by_ms))
+    def shift_times(self, by_ms: int) -> Statement:
+        """Move the times that still matter."""
+        moved = ", ".join(f"{time} = {time} + $1::int8" for time in self._shape.times)
+        sql = f"UPDATE {self.name} SET {moved} {self._shape.moved}"
+        return statement(sql, wire_int(by_ms))

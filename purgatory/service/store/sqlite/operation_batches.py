@@ -54,17 +54,12 @@ class OperationBatches:
             for row in map(PackedBatch._make, rows):
                 yield from row.all(after, deleted)
 
-    def some(self, after: int, batches: int) -> list[StoredOperation]:
+    def some(self, beyond: int, batches: int, *, newest: bool) -> list[StoredOperation]:
         """See `Store.some_operations`."""
-        sql = f"SELECT {COLUMNS} FROM batches WHERE last > ? ORDER BY first LIMIT ?"
-        rows = self._connection.execute(sql, (after, batches)).fetchall()
-        return [one for row in map(PackedBatch._make, rows) for one in row.all(after)]
-
-    def some_before(self, number: int, batches: int) -> list[StoredOperation]:
-        """See `Store.some_operations_before`."""
-        sql = f"SELECT {COLUMNS} FROM batches WHERE first < ? ORDER BY first DESC LIMIT ?"
-        rows = self._connection.execute(sql, (number, batches)).fetchall()
-        return [one for row in map(PackedBatch._make, rows) for one in row.all_before(number)]
+        rest = "first < ? ORDER BY first DESC" if newest else "last > ? ORDER BY first"
+        sql = f"SELECT {COLUMNS} FROM batches WHERE {rest} LIMIT ?"
+        rows = map(PackedBatch._make, self._connection.execute(sql, (beyond, batches)).fetchall())
+        return [one for row in rows for one in row.beyond(beyond, newest=newest)]
 
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
         """See `Store.by_numbers`."""

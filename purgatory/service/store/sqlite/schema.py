@@ -1,4 +1,4 @@
-"""The schema of the store's database; older databases are migrated when opened.
+"""The schema of the store's database; older databases are migrated when opened; damage is found.
 
 Before a migration, `purgatory.db` of version 2 is copied to `purgatory.db.version-2`, for a start
 of the version before. Used by the thread that opens the store.
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from purgatory.errors import StoreError
-from purgatory.service.store.contract import DATABASE_ID
+from purgatory.service.store.contract import COUNT, DATABASE_ID
 from purgatory.service.store.sqlite.database_files import DatabaseFiles
 from purgatory.service.store.sqlite.migrations import Note, create_tables, migrate
 
@@ -20,6 +20,8 @@ log: logging.Logger = logging.getLogger(__name__)
 SCHEMA_VERSION: Final = 7
 OLDEST_VERSION: Final = 1
 _MIB: Final = 1 << 20
+#: With more remembered ids, a start does not check their tables: it would read gigabytes.
+MAX_CHECKED: Final = 100_000
 
 
 def set_up_schema(
@@ -68,3 +70,19 @@ def _create(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT INTO meta VALUES (?, ?)", (DATABASE_ID, secrets.token_hex(8)))
     connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
     connection.execute("COMMIT")
+
+
+def number_of(connection: sqlite3.Connection, key: str) -> int:
+    """Return a number of the metadata; 0 if missing."""
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    return row[0] if row else 0
+
+
+def quick_checks(connection: sqlite3.Connection) -> list[str]:
+    """Return the statements that look for damage; without remembered ids, if many."""
+    if number_of(connection, COUNT) <= MAX_CHECKED:
+        return ["PRAGMA quick_check(1)"]
+    sql = "SELECT name FROM sqlite_schema WHERE type = 'table'"
+    tables = {name for (name,) in connection.execute(sql)} | {"sqlite_schema"}
+    checked = sorted(tables - {"remembered", "remembered_shards"})
+    return [f"PRAGMA quick_check('{name}')" for name in checked]

@@ -28,8 +28,7 @@ from purgatory.service.store.rows import (
 from purgatory.service.store.sqlite.database_files import REAL_FILES, DatabaseFiles, FileWatch
 from purgatory.service.store.sqlite.migrations import Note, quiet
 from purgatory.service.store.sqlite.operation_batches import OperationBatches
-from purgatory.service.store.sqlite.remembered import RememberedTable, number_of, quick_checks
-from purgatory.service.store.sqlite.schema import set_up_schema
+from purgatory.service.store.sqlite.schema import number_of, quick_checks, set_up_schema
 from purgatory.service.store.sqlite.sqlite_errors import store_errors
 from purgatory.service.store.sqlite.tables import (
     RowInserter,
@@ -41,10 +40,10 @@ from purgatory.service.store.table_store import (
     QUEUES,
     SHAPES,
     SHIFTED,
+    TABLES,
+    RememberedTable,
     TableStore,
     deleted_of,
-    queued_of,
-    rows_of,
 )
 
 log: logging.Logger = logging.getLogger(__name__)
@@ -165,14 +164,10 @@ class SqliteStore(TableStore):
         limit = connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
         self._operations: OperationBatches = OperationBatches(connection)
         self._tables = {
-            name: StoredTable(connection, limit, name, shape.columns, shape.times)
-            for name, shape in SHAPES.items()
-        } | {
-            name: StoredTable(connection, limit, name, shape.columns, kept=True)
-            for name, shape in QUEUES.items()
+            name: StoredTable(connection, limit, name, shape.columns, shape.times, shape.kept)
+            for name, shape in TABLES.items()
         }
-        self.remembered: RememberedTable = RememberedTable(connection, limit, self._where)
-        self._progress = RowInserter("progress", ("number", "key", "value"), limit)
+        self.remembered: RememberedTable = RememberedTable(self)
         self._outcomes = RowInserter("outcomes", StoredOutcome._fields, limit, nullable=_LARGE)
 
     def commit(self, changes: Changes) -> None:
@@ -221,7 +216,7 @@ class SqliteStore(TableStore):
         if changes.operations:
             self._operations.write(changes.operations)
         if changes.progress:
-            self._progress.run(run, changes.progress)
+            self._tables["progress"].write(changes.progress)
         if changes.outcomes:
             self._outcomes.run(run, changes.outcomes)
         if changes.has_others:
@@ -230,8 +225,9 @@ class SqliteStore(TableStore):
     def _write_others(self, changes: Changes) -> None:
         if changes.delete_operations:
             self._delete(changes)
-        for name, rows in rows_of(changes):
+        for name, rows in self._rows_of(changes):
             self._tables[name].write(rows)
+        self._write_metadata(self.remembered.metadata_of(changes.remembered))
         for seqs in chunks(changes.trim_attempts):
             sql = delete_early_attempts("attempts")
             self._connection.execute(f"{sql} AND seq IN {placeholders(seqs)}", seqs)
@@ -243,26 +239,18 @@ class SqliteStore(TableStore):
         if changes.delete_replies:
             sql = "DELETE FROM replies WHERE session = ? AND seq = ?"
             self._connection.executemany(sql, changes.delete_replies)
-        if changes.remembered is not None:
-            self.remembered.write(changes.remembered)
-        self._write_queued(changes)
-
-    def _write_queued(self, changes: Changes) -> None:
-        for name, rows in queued_of(changes):
-            self._tables[name].write(rows)
         if changes.delete_queued is not None:
             for name, number in zip(QUEUES, changes.delete_queued, strict=True):
                 self._tables[name].delete_where("number <= ?", (number,))
 
     def _delete(self, changes: Changes) -> None:
         run = self._connection.execute
-        self._tables["deadlines"].delete(changes.delete_operations)
+        for name in ("deadlines", "progress"):
+            self._tables[name].delete(changes.delete_operations)
         for name in ("jobs", "attempts", "results"):
             self._tables[name].delete(changes.delete_outcomes)
         run(_SET_META, (_LAST, self._last_operation()))
         self._operations.delete(changes.delete_operations)
-        for numbers in chunks(changes.delete_operations):
-            run(f"DELETE FROM progress WHERE number IN {placeholders(numbers)}", numbers)
         for seqs in chunks(changes.delete_outcomes):
             run(f"DELETE FROM outcomes WHERE seq IN {placeholders(seqs)}", seqs)
         self._tables["spreads"].delete_where(_USED_UP)
@@ -290,6 +278,7 @@ class SqliteStore(TableStore):
 
     def shift_times(self, by_ms: int, metadata: dict[str, Any]) -> None:
         """See `Store`."""
+        metadata = metadata | self.remembered.shifted(by_ms)
         with self._transaction():
             ended = self._connection.execute("SELECT number FROM outcomes").fetchall()
             self._operations.shift_times(by_ms, [number for (number,) in ended])
@@ -297,8 +286,8 @@ class SqliteStore(TableStore):
             self._tables["deadlines"].shift_times(by_ms, waiting)
             for name in SHIFTED:
                 self._tables[name].shift_times(by_ms, SHAPES[name].moved)
-            self.remembered.shift_times(by_ms)
             self._write_metadata(metadata)
+        self.remembered.read_shift()
 
     def last_numbers(self) -> JournalPosition:
         """See `Store`."""

@@ -5,7 +5,7 @@ Any thread may call, but a session makes one report at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +13,7 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from purgatory.spark.report.aggregates import fold_kinds
-from purgatory.spark.report.histograms import ALL_KINDS, QUANTILES, in_total, quantiles
+from purgatory.spark.report.histograms import ALL_KINDS, QUANTILES, collect, quantiles
 from purgatory.spark.report.jobs import concurrency, job_counts, time_limits
 from purgatory.spark.report.jobs.job_content import (
     EndCount,
@@ -29,7 +29,7 @@ from purgatory.spark.report.jobs.job_content import (
 from purgatory.spark.report.kind import Kind
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame
 
     from purgatory.spark.report.jobs.concurrency import Interval
 
@@ -72,7 +72,8 @@ def _compute(jobs: DataFrame, exact_rows: int, max_kinds: int) -> JobsReport | N
     total, *kinds = described
     jobs = fold_kinds(jobs, [row.kind for row in kinds])
     exact = total.ended <= exact_rows
-    counts = _collect(job_counts.count_ends(jobs, LATE_MS, exact=exact))
+    ends = job_counts.count_ends(jobs, LATE_MS, exact=exact)
+    counts = collect(ends, EndCount, job_counts.HOUR)
     intervals = _intervals(jobs) if exact else {}
     runs = counts.get(job_counts.RUN, {})
     return JobsReport(
@@ -82,8 +83,14 @@ def _compute(jobs: DataFrame, exact_rows: int, max_kinds: int) -> JobsReport | N
         last_ms=total.last_ms,
         exact=exact,
         summaries=tuple(_summary(counts, kind, intervals) for kind in counts[job_counts.HOUR]),
-        errors=tuple(_errors(job_counts.count_errors(jobs, MAX_ERRORS).collect())),
-        workers=tuple(_workers(job_counts.count_workers(jobs, MAX_WORKERS).collect())),
+        errors=tuple(
+            JobError(Kind(False, row.kind), row.error, row.dead, row.cancelled)
+            for row in job_counts.count_errors(jobs, MAX_ERRORS).collect()
+        ),
+        workers=tuple(
+            WorkerJobs(Kind(False, row.kind), row.worker, row.done, row.dead, row.run_ms)
+            for row in job_counts.count_workers(jobs, MAX_WORKERS).collect()
+        ),
         hours=tuple(_hours(counts)),
         limits=tuple(_limits(intervals)),
         time_limits=tuple(_time_limits(runs)),
@@ -91,27 +98,6 @@ def _compute(jobs: DataFrame, exact_rows: int, max_kinds: int) -> JobsReport | N
         runs=runs,
         attempts=counts[job_counts.ATTEMPTS],
     )
-
-
-def _collect(counts: DataFrame) -> _Counts:
-    """Collect counts, the total first, then the largest kinds."""
-    columns = counts.select("measure", "kind", *EndCount._fields).toArrow().to_pydict()
-    found: dict[int, dict[Kind, list[EndCount]]] = {}
-    for measure, kind, *row in zip(*columns.values(), strict=True):
-        found.setdefault(measure, {}).setdefault(Kind(False, kind), []).append(EndCount(*row))
-    ends = found.get(job_counts.HOUR, {})
-    order = sorted(ends, key=lambda kind: (_size(ends[kind]), kind.name or ""))
-    return {
-        measure: {
-            ALL_KINDS: in_total(of.values(), EndCount),
-            **{k: sorted(of[k]) for k in order if k in of},
-        }
-        for measure, of in found.items()
-    }
-
-
-def _size(rows: EndCounts) -> int:
-    return -sum(row.ended for row in rows)
 
 
 def _summary(counts: _Counts, kind: Kind, intervals: Mapping[Kind, list[Interval]]) -> JobSummary:
@@ -130,16 +116,6 @@ def _summary(counts: _Counts, kind: Kind, intervals: Mapping[Kind, list[Interval
         run_ms=time_limits.quantiles_of_done(run, QUANTILES),
         peak=concurrency.peak_of(intervals[kind]) if kind in intervals else None,
     )
-
-
-def _errors(rows: Sequence[Row]) -> Iterator[JobError]:
-    for row in rows:
-        yield JobError(Kind(False, row.kind), row.error, row.dead, row.cancelled)
-
-
-def _workers(rows: Sequence[Row]) -> Iterator[WorkerJobs]:
-    for row in rows:
-        yield WorkerJobs(Kind(False, row.kind), row.worker, row.done, row.dead, row.run_ms)
 
 
 def _hours(counts: _Counts) -> Iterator[JobHour]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from purgatory.printable import counted
 from purgatory.spark.report import formatting, tables
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         HotKey,
         KindSummary,
         Report,
-        WeekHour,
         WheelRow,
     )
     from purgatory.spark.report.kind import Kind
@@ -187,36 +186,26 @@ def _largest(title: str, rows: list[KindSummary]) -> tuple[str, list[KindSummary
     return (title if shown == rows else f"{title}: the {kinds} largest kinds"), shown
 
 
-def by_hour_of_week(
-    report: Report,
-    title: str,
-    value: Callable[[WeekHour], float],
-    shown: Callable[..., str],
-) -> Chart:
-    """Draw a field for each hour of the week."""
-    fields = [(row.weekday, row.hour, value(row), row.operations) for row in report.week]
-    return draw_week(title, fields, shown, "operation", tables.week(report))
-
-
 def draw_week(
     title: str,
-    fields: Sequence[tuple[int, int, float, int]],
+    data: Figure,
+    value: Callable[[Any], float],
     shown: Callable[..., str],
     thing: str,
-    data: Figure,
 ) -> Chart:
-    """Draw fields of weekday, hour, value and count of a thing."""
+    """Draw a field for each hour of the week; rows begin with weekday, hour, count of a thing."""
+    fields = [(row[0], row[1], value(row), row[2]) for row in data.rows]
     most = max(fields, key=itemgetter(2))
     highest = most[2] or 1
 
     def paint(narrow: bool) -> Plot:
         hours = Scale(0, 24, [(h, f"{h:02d}") for h in range(0, 24, 6 if narrow else 2)])
         plot = Plot(narrow, 236 if narrow else 250, hours, name_scale(_DAYS), down=True)
-        for day, hour, value, size in fields:
+        for day, hour, part, size in fields:
             x, y = (hour, hour + 1), (day - 0.5, day + 0.5)
-            tip = f"{_hour(day, hour)}: {shown(value)} ({counted(size, thing)})"
+            tip = f"{_hour(day, hour)}: {shown(part)} ({counted(size, thing)})"
             # The square root shows differences between small values.
-            depth = f"{0.06 + 0.94 * (value / highest) ** 0.5:.2f}"
+            depth = f"{0.06 + 0.94 * (part / highest) ** 0.5:.2f}"
             plot.box(x, y, "heat", tip, fill_opacity=depth)
         return plot
 

@@ -8,21 +8,12 @@ from typing import TYPE_CHECKING
 from purgatory.spark.report.formatting import count, duration, share
 from purgatory.spark.report.jobs import job_tables
 from purgatory.spark.report.jobs.job_report import LATE_MS
-from purgatory.spark.report.page.charts import Chart, draw_week
+from purgatory.spark.report.page.charts import draw_week
 from purgatory.spark.report.page.html import figure, paragraph, section, table
 
 if TYPE_CHECKING:
     from purgatory.spark.report.jobs.job_content import JobHour, JobsReport
     from purgatory.spark.report.jobs.job_tables import TableCells
-
-
-def by_hour_of_week(
-    report: JobsReport, title: str, value: Callable[[JobHour], float], shown: Callable[..., str]
-) -> Chart:
-    """Draw a field for each hour of the week (UTC) of due times."""
-    fields = [(row.weekday, row.hour, value(row), row.ended) for row in report.hours]
-    title = f"{title}, by hour of the week (UTC)"
-    return draw_week(title, fields, shown, "job", job_tables.hours(report))
 
 
 def job_cards(report: JobsReport) -> list[tuple[str, str]]:
@@ -66,14 +57,17 @@ def _errors(report: JobsReport) -> str:
 
 
 def _hours(report: JobsReport) -> str:
-    shown = [by_hour_of_week(report, "Jobs due", lambda row: row.ended, count)]
+    def draw(title: str, value: Callable[[JobHour], float], shown: Callable[..., str]) -> str:
+        title = f"{title}, by hour of the week (UTC)"
+        return figure(draw_week(title, job_tables.hours(report), value, shown, "job"))
+
+    drawn = [draw("Jobs due", lambda row: row.ended, count)]
     if any(row.late for row in report.hours):
         title = f"Share that began more than {duration(LATE_MS)} after they were due"
-        shown.append(by_hour_of_week(report, title, lambda row: row.late / row.ended, share))
+        drawn.append(draw(title, lambda row: row.late / row.ended, share))
     if any(row.dead for row in report.hours):
-        title = "Share that ended dead"
-        shown.append(by_hour_of_week(report, title, lambda row: row.dead / row.ended, share))
-    return section("Jobs by hour of the week", map(figure, shown))
+        drawn.append(draw("Share that ended dead", lambda row: row.dead / row.ended, share))
+    return section("Jobs by hour of the week", drawn)
 
 
 def _workers(report: JobsReport) -> str:

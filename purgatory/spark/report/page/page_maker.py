@@ -204,12 +204,14 @@ def _waits(report: Report) -> str:
 def _week(report: Report) -> str:
     if len(report.week) < _MIN_HOURS:
         return ""
-    title = "Operations submitted, by hour of the week (UTC)"
-    shown = [charts.by_hour_of_week(report, title, lambda row: row.operations, count)]
+    title, week = "Operations submitted, by hour of the week (UTC)", tables.week(report)
+    shown = [charts.draw_week(title, week, lambda row: row.operations, count, "operation")]
     if any(row.expired for row in report.week):
         title = "Share that expired, by hour of the week of the submission (UTC)"
         shown.append(
-            charts.by_hour_of_week(report, title, lambda row: row.expired / row.operations, share)
+            charts.draw_week(
+                title, week, lambda row: row.expired / row.operations, share, "operation"
+            )
         )
     return section("Hours of the week", map(figure, shown))
 

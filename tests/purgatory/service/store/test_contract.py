@@ -4,6 +4,7 @@ import pytest
 from msgspec import Raw
 
 from purgatory.errors import StoreError
+from purgatory.service.store import table_store
 from purgatory.service.store.changes import Changes, RememberedChanges
 from purgatory.service.store.contract import DAMAGE, DATABASE_ID
 from purgatory.service.store.rows import (
@@ -112,11 +113,11 @@ class TestOperations:
     def test_a_few_batches_before(self, store):
         """The last ones before a number, also before one in the middle of a batch."""
         store.commit(changes_of(operations=batches(range(1, 400))))
-        before = [row.number for row in store.some_operations_before(1 << 62, 2)]
+        before = [row.number for row in store.some_operations(1 << 62, 2, newest=True)]
         assert before == list(range(399, 256, -1))
-        before = [row.number for row in store.some_operations_before(300, 9)]
+        before = [row.number for row in store.some_operations(300, 9, newest=True)]
         assert before == list(range(299, 0, -1))
-        assert store.some_operations_before(1, 9) == []
+        assert store.some_operations(1, 9, newest=True) == []
 
     def test_an_extension(self, store, place):
         """The last deadline is in force; the first one is that of the submission."""
@@ -264,7 +265,6 @@ class TestJobs:
         store.commit(changes_of(jobs=[1, JobState.DEAD, 2, 800, "boom"], results=[1, b"\x05"]))
         for each in (store, place.open()):
             assert each.jobs() == [StoredJob(1, JobState.DEAD, 2, 800)]
-            assert each.dead_jobs([1, 2]) == {1: (800, "boom")}
             assert each.job_rows([2, 1]) == {1: (JobState.DEAD, 2, 800, "boom")}
             assert each.results([1, 2]) == {1: b"\x05"}
         store = place.open()
@@ -471,7 +471,7 @@ class TestRemembered:
         store.commit(remembered([(1, 300), (2, 100), (3, 200)]))
         table = store.remembered
         assert table.due(99, 9) == []
-        assert sorted(table.due(200, 9)) == [(3, 2), (4, 3)]
+        assert table.due(200, 9) == [(3, 2), (4, 3)]
         assert len(table.due(300, 2)) == 2
         store.commit(remembered(deleted=[2, 3], count=1))
         assert table.due(300, 9) == [(2, 1)]
@@ -486,12 +486,22 @@ class TestRemembered:
             rows = each.remembered.read([1, 2])
             assert [(row.place, row.until_ms) for row in rows] == [(2, 100), (1, 150)]
             assert each.remembered.due(149, 9) == [(3, 2)]
+            assert len(each.remembered.due(150, 9)) == 2
 
     def test_shards(self, store, place):
         """A later one of the same number replaces it."""
         store.commit(remembered(shards=[(0, 5, b"12345678"), (1, 5, b"")]))
         store.commit(remembered(shards=[(0, 9, b"87654321")]))
-        assert sorted(place.open().remembered.shards()) == [(0, 9, b"87654321"), (1, 5, b"")]
+        assert list(place.open().remembered.shards()) == [(0, 9, b"87654321"), (1, 5, b"")]
+
+    def test_pages(self, store, monkeypatch):
+        """Any number of rows is read, a page at a time."""
+        monkeypatch.setattr(table_store, "_ENTRIES", 2)
+        monkeypatch.setattr(table_store, "_SHARDS", 2)
+        for count in range(6):
+            assert [place for _, place in store.remembered.entries(0)] == list(range(1, count + 1))
+            assert [shard for shard, *_ in store.remembered.shards()] == list(range(count))
+            store.commit(remembered([(count + 1, 100)], shards=[(count, 5, b"")]))
 
 
 class TestTimes:

@@ -41,7 +41,9 @@ def test_from_and_before_a_number(number):
     """That number itself is in neither."""
     row = batch()
     assert [one.number for one in row.all(number)] == [n for n in (5, 6, 7) if n > number]
-    assert [one.number for one in row.all_before(number)] == [n for n in (7, 6, 5) if n < number]
+    assert [one.number for one in row.beyond(number, newest=True)] == [
+        n for n in (7, 6, 5) if n < number
+    ]
 
 
 def test_some_are_deleted():

@@ -6,32 +6,30 @@ import sqlite3
 import pytest
 
 from purgatory.service.store.changes import Changes
-from purgatory.service.store.postgres.schema_tables import TABLES
+from purgatory.service.store.postgres.schema_tables import TABLES as POSTGRES_TABLES
 from purgatory.service.store.sqlite.migrations import create_tables
-from purgatory.service.store.table_store import QUEUES, SHAPES, SHIFTED, rows_of
-
-ALL = SHAPES | QUEUES
+from purgatory.service.store.table_store import SHAPES, SHIFTED, TABLES, rows_of
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", TABLES)
 def test_the_shape_is_that_of_sqlite(name):
     """Columns in order, and the first ones are the key."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     create_tables(connection)
     found = connection.execute(f"SELECT name, pk FROM pragma_table_info('{name}')").fetchall()
     connection.close()
-    shape = ALL[name]
+    shape = TABLES[name]
     assert tuple(column for column, _ in found) == shape.columns
     assert tuple(column for column, key in found if key) == shape.columns[: shape.keys]
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", TABLES)
 def test_the_shape_is_that_of_postgresql(name):
     """Columns in order, and the first ones are the key."""
-    text = re.search(rf"CREATE TABLE {{schema}}\.{name} \((.*?)\n\)", TABLES, re.DOTALL)[1]
+    text = re.search(rf"CREATE TABLE {{schema}}\.{name} \((.*?)\n\)", POSTGRES_TABLES, re.DOTALL)[1]
     lines = [line.split() for line in text.splitlines()[1:]]
     columns = [words[0] for words in lines if words[0] != "PRIMARY"]
-    shape = ALL[name]
+    shape = TABLES[name]
     assert tuple(columns) == shape.columns
     keys = re.search(r"PRIMARY KEY \((.*)\)", text)
     expected = shape.columns[: shape.keys]

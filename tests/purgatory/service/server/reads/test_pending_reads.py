@@ -270,7 +270,7 @@ READS = [(Query, ["o0"]), (Unread, 0), (ReadOperations, 0), (ReadDead, 0), (Stat
 def test_a_read_that_fails_is_refused(server, monkeypatch, read, fault):
     """It is logged; the server goes on, for the same client too."""
 
-    def fail(*_):
+    def fail(*_, **__):
         raise fault
 
     end_many(server, 1)

@@ -6,11 +6,12 @@ import pytest
 from msgspec import Raw
 
 from purgatory.errors import StoreError
+from purgatory.service.store.changes import RememberedChanges
 from purgatory.service.store.contract import RememberedRows, Store
 from purgatory.service.store.postgres import postgres_store
 from purgatory.service.store.postgres.sessions.postgres_errors import SessionLost, StatementRefused
 from purgatory.service.store.postgres.sessions.session import DatabaseSession
-from purgatory.service.store.rows import JobState, OperationBatch
+from purgatory.service.store.rows import JobState, OperationBatch, RememberedRow
 from tests.testing.changes import changes_of
 from tests.testing.held_lease import open_store
 from tests.testing.store_reads import READS, REMEMBERED
@@ -24,6 +25,8 @@ OTHERS = {"trouble", "stored_bytes", "stop", "close"}
 def store(postgres):
     """A store of an operation, and of a job that was done."""
     opened = open_store(postgres.url)
+    remembered = RememberedChanges()
+    remembered.rows = [RememberedRow(1, 900, 7, 0, b"\x01")]
     operation = ["op-1", ["k"], 999, 1, "", Raw(b"\xc0")]
     opened.commit(
         changes_of(
@@ -33,6 +36,7 @@ def store(postgres):
             jobs=[1, JobState.DONE, 1, 1000, ""],
             attempts=[1, 1, 1, 5, 7, "w", "boom"],
             results=[1, bytearray(b"\x05")],
+            remembered=remembered,
         )
     )
     yield opened

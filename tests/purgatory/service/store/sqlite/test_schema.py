@@ -9,6 +9,7 @@ import pytest
 
 from purgatory import StoreError
 from purgatory.service.encoding import unpack
+from purgatory.service.store.contract import COUNT
 from purgatory.service.store.sqlite import migrations, schema
 from purgatory.service.store.sqlite.schema import OLDEST_VERSION, SCHEMA_VERSION
 from purgatory.service.store.sqlite.sqlite_store import SqliteStore
@@ -193,3 +194,18 @@ def test_a_later_version(old):
 def test_every_version_has_a_step():
     """From the oldest version on, one after the other."""
     assert list(migrations.STEPS) == list(range(schema.OLDEST_VERSION + 1, SCHEMA_VERSION + 1))
+
+
+def test_a_start_looks_for_damage(tmp_path, monkeypatch):
+    """Of all tables; if there are many remembered ids, not of theirs."""
+    store = SqliteStore(tmp_path / "a.db")
+    store.set_metadata({COUNT: 3})
+    checks = schema.quick_checks(store._connection)
+    assert checks == ["PRAGMA quick_check(1)"]
+    monkeypatch.setattr(schema, "MAX_CHECKED", 2)
+    checks = schema.quick_checks(store._connection)
+    assert "PRAGMA quick_check('outcomes')" in checks
+    assert "PRAGMA quick_check('sqlite_schema')" in checks
+    assert not [check for check in checks if "remembered" in check]
+    assert {store._connection.execute(check).fetchone()[0] for check in checks} == {"ok"}
+    store.close()

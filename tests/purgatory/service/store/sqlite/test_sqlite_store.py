@@ -54,7 +54,7 @@ def again(tmp_path):
 
 
 #: Where a table is empty SQLite is not asked.
-_NOT_ASKED = {"dead_jobs", "results", "job_rows", "attempts"}
+_NOT_ASKED = {"results", "job_rows", "attempts", "read"}
 
 
 @pytest.mark.parametrize("name", sorted((READS.keys() | REMEMBERED.keys()) - _NOT_ASKED))

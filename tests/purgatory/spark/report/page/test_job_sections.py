@@ -1,7 +1,6 @@
 """The sections about jobs on a page."""
 
-from purgatory.spark.report.formatting import count
-from purgatory.spark.report.page.job_sections import by_hour_of_week, job_cards, job_sections
+from purgatory.spark.report.page.job_sections import job_cards, job_sections
 from tests.testing.job_journals import HOUR, MONDAY, job_report_of, make_job, mixed_jobs
 
 
@@ -26,7 +25,7 @@ def test_the_most_important_figures():
 def test_the_hours_of_the_week():
     """A field for each hour with jobs; the text names the one with most."""
     rows = [make_job(n, due=MONDAY + (30 if n else 2) * HOUR) for n in range(3)]
-    chart = by_hour_of_week(job_report_of(rows), "Jobs due", lambda row: row.ended, count)
-    assert chart.title == "Jobs due, by hour of the week (UTC)"
-    assert "Most, 2, on Tue 06:00." in chart.alternative
-    assert chart.svg.count('class="box heat"') == 4  # wide and narrow
+    [made] = [one for one in job_sections(job_report_of(rows)) if "<h2>Jobs by hour" in one]
+    assert "Jobs due, by hour of the week (UTC)" in made
+    assert "Most, 2, on Tue 06:00." in made
+    assert made.count('class="box heat"') == 4  # wide and narrow
