@@ -68,8 +68,8 @@ def check_callback(name: str, callback: Any) -> bool:
 
 def lazy_kind(callback: Any) -> str:
     """Return the kind of a coroutine or generator function; "" for any other callable."""
-    while isinstance(callback, partial):
-        callback = callback.func
+    while isinstance(callback, (partial, staticmethod)):
+        callback = callback.func if isinstance(callback, partial) else callback.__func__
     if not isinstance(callback, (FunctionType, MethodType, type)):
         # An async `__call__`, or a mark of `inspect`.
         if inspect.iscoroutinefunction(callback):

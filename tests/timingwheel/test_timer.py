@@ -23,6 +23,11 @@ from timingwheel import (
 )
 from timingwheel.clocks.duration import MAX_DELAY_S, MAX_NOW_NS
 
+HOW_TO_CALL = [
+    *("function", "method", "partial", "call", "partial of call"),
+    *("static method", "partial of static method"),
+]
+
 
 class TestConstruction:
     """What a timer may be made of."""
@@ -295,6 +300,21 @@ class TestScheduleAt:
         assert ran == [1]
         timer._check()
 
+    @pytest.mark.parametrize("pauses", [(0, 0), (0, 1), (1, 0), (5, 3)])
+    def test_a_pause_between_the_clocks_makes_no_datetime_early(self, monkeypatch, pauses):
+        """The operating system may stop the thread after each reading, of either clock."""
+        now_s = [1_000]
+        before, after = pauses
+
+        def read(pause):
+            reading = now_s[0]
+            now_s[0] += pause
+            return reading
+
+        timer = Timer(clock=lambda: read(after) * 1000, executor=InlineExecutor())
+        monkeypatch.setattr(time, "time_ns", lambda: read(before) * 10**9)
+        assert timer.schedule_at(datetime.fromtimestamp(2_000, UTC), print).when() >= 2_000
+
     def test_datetimes(self, timer, clock):
         """The distance from the wall clock's now counts, in any time zone."""
         ran = []
@@ -343,7 +363,7 @@ class TestCallbacks:
         with pytest.raises(TypeError, match="context is"):
             timer.schedule(1, note, context={})
 
-    @pytest.mark.parametrize("how", ["function", "method", "partial", "call", "partial of call"])
+    @pytest.mark.parametrize("how", HOW_TO_CALL)
     @pytest.mark.parametrize("kind", ["coroutine function", "generator function"])
     def test_what_never_runs_is_refused(self, timer, how, kind):
         """A timer would make the coroutine or generator and drop it: a TypeError at once."""
@@ -366,6 +386,8 @@ class TestCallbacks:
             "partial": functools.partial(body),
             "call": Owner(),
             "partial of call": functools.partial(Owner()),
+            "static method": staticmethod(body),
+            "partial of static method": functools.partial(staticmethod(body)),
         }[how]
         for schedule in (timer.schedule, timer.schedule_at, timer.every):
             with pytest.raises(TypeError, match=kind):
