@@ -106,13 +106,14 @@ class RefusedBuckets:
 
     def run(self, bucket: TimerTaskList, error: BaseException) -> None:
         """Run a bucket refused with `error`, here if no thread is left; report the error."""
-        tasks = bucket.left()
+        tasks = bucket.refuse()
         try:
             self._workers.execute(self._runner.run, bucket)
             self._workers.flush()
         except RuntimeError:
             self._runner.run(bucket)
-        self._runner.report_refused(tasks, error)
+        if tasks:
+            self._runner.report_refused(tasks, error)
 
     def holds_lock(self) -> bool:
         """See `LockingExecutor`."""
