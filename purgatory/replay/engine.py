@@ -115,8 +115,8 @@ class Replay:
         `progress` gets the number of finished rows: in real time after each instant, in virtual
         time every few thousand rows. An exception of an iterator or of `on_outcome` ends the run
         and is raised. Raises OutOfOrder for a row that is earlier than the row before; readers
-        check the other rules. Raises RuntimeError for a second run, and after `close`, TypeError for a
-        bad `progress`.
+        check the other rules. Raises RuntimeError for a second run, and after `close`; TypeError
+        for a bad `progress`.
         """
         return self.run_columns(
             batched(operations),

@@ -197,7 +197,7 @@ def test_on_bad_is_a_function_that_runs(tmp_path):
     path = text_file(tmp_path, "e.csv", "key,at_ms\nk,1\n")
     with pytest.raises(TypeError, match="on_bad is 5; expected a callable"):
         read_events(path, on_bad=5)
-    with pytest.raises(TypeError, match="on_bad is .*, a coroutine function"):
+    with pytest.raises(TypeError, match=r"on_bad is .*, a coroutine function"):
         read_events(path, on_bad=later)
 
 
