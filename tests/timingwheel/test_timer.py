@@ -7,11 +7,13 @@ import math
 import pickle
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta, timezone
 
 import freezegun
 import pytest
 
+from tests.testing.eventually import eventually
 from tests.testing.manual_timer import SHAPES, make
 from tests.testing.recording_waiter import HANG, RecordingWaiter
 from timingwheel import (
@@ -362,6 +364,25 @@ class TestCallbacks:
         assert seen == [("given", 1), ("given",), ("none", 2), ("given", 3)]
         with pytest.raises(TypeError, match="context is"):
             timer.schedule(1, note, context={})
+
+    def test_callbacks_of_one_context_may_overlap(self):
+        """A context cannot be entered twice; tasks that share one may nest, or meet in a pool."""
+        context, errors, ran = contextvars.copy_context(), [], []
+        together = threading.Barrier(2, timeout=30)
+
+        def meet():
+            together.wait()
+            timer.schedule(0, ran.append, 1, context=context)
+
+        with ThreadPoolExecutor(2) as pool:
+            timer = Timer(executor=pool, on_error=lambda error, _: errors.append(error))
+            for _ in range(2):
+                timer.schedule(0, meet, context=context)
+            eventually(lambda: errors or len(ran) == 2)
+            timer.close()
+        inline = Timer(executor=InlineExecutor(), on_error=lambda error, _: errors.append(error))
+        context.run(inline.schedule, 0, ran.append, 2, context=context)
+        assert (errors, ran) == ([], [1, 1, 2])
 
     @pytest.mark.parametrize("how", HOW_TO_CALL)
     @pytest.mark.parametrize("kind", ["coroutine function", "generator function"])
