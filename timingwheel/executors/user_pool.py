@@ -21,6 +21,11 @@ Refuse = Callable[[TimerTaskList, BaseException], None]
 # Of a bucket, which the jobs share.
 TASKS_PER_JOB = 1024
 MAX_JOBS = 16
+# Of other processes, and of other interpreters (Python 3.14).
+_POOLS_ELSEWHERE = (
+    ("concurrent.futures.process", "ProcessPoolExecutor"),
+    ("concurrent.futures.interpreter", "InterpreterPoolExecutor"),
+)
 
 
 class _PoolContext(threading.local):
@@ -141,11 +146,11 @@ def executor_for(
     if isinstance(executor, InlineExecutor):
         return executor
     # Looked up: an `atexit` handler that makes a timer can import nothing.
-    processes = sys.modules.get("concurrent.futures.process")
-    if processes is not None and isinstance(executor, processes.ProcessPoolExecutor):
+    elsewhere = (getattr(sys.modules.get(home), name, ()) for home, name in _POOLS_ELSEWHERE)
+    if isinstance(executor, tuple(elsewhere)):
         raise TypeError(
             f"executor is {executor!r}; expected an executor that runs tasks in this "
-            "process, where they can be cancelled"
+            "process and interpreter, where they can be cancelled"
         )
     if isinstance(executor, concurrent.futures.Executor):
         return PoolExecutor(executor, refuse)
