@@ -21,6 +21,7 @@ names of their own. Inside, each room imports only from lower rooms:
 """
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Final
 
 import purgatory.foreign_packages  # noqa: F401 - first: it refuses what cannot work
@@ -87,6 +88,10 @@ _SERVICE: Final = {
     "Worker": "purgatory.service",
     "next_times": "purgatory.cron.preview",
 }
+
+if not TYPE_CHECKING and importlib.util.find_spec("msgspec") is None:
+    # `from purgatory import *` takes what the installed packages allow.
+    __all__ = [name for name in __all__ if name not in _SERVICE]
 
 
 def __getattr__(name: str) -> object:

@@ -3,6 +3,8 @@
 import importlib
 import inspect
 import pkgutil
+import subprocess
+import sys
 import types
 
 import pytest
@@ -67,6 +69,19 @@ class TestDoor:
         """The names that programs import are in `__all__`."""
         missing = [name for name in CONTRACT[package].split() if not is_named(package, name)]
         assert missing == []
+
+
+@pytest.mark.parametrize("missing", ["", "apsw", "msgspec apsw"])
+def test_a_star_import_takes_what_is_installed(missing):
+    """A name that needs a package of an extra is left out where the package is missing."""
+    program = (
+        f"import sys; sys.modules.update(dict.fromkeys({missing.split()!r}))\n"
+        "from purgatory import *; from purgatory.testing import *\n"
+        "print('Purgatory' in dir(), 'Client' in dir(), 'ServiceWorld' in dir())"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    expected = f"True {'msgspec' not in missing} {'apsw' not in missing}"
+    assert (run.stdout.strip(), run.stderr) == (expected, "")
 
 
 @pytest.mark.parametrize("package", BASES, ids=door)

@@ -89,6 +89,7 @@ class TimerTaskList(TaskList):
         "_end",
         "_head",
         "_lock",
+        "_refused",
         "_slots",
         "_slots_untracked",
         "dispatched",
@@ -119,6 +120,7 @@ class TimerTaskList(TaskList):
         self.dispatched: bool = False  # to the executor, as a whole
         # How often a thread took over the bucket; the former thread then stops running its tasks.
         self.turn: i64 = 0
+        self._refused = False  # by the executor; two threads may dispatch the bucket
         if _UNTRACKS_FROM_GC:
             _gc_untrack(self._slots)
 
@@ -383,10 +385,12 @@ class TimerTaskList(TaskList):
         """Stop the running thread after its present task. One thread at a time."""
         self.turn += 1
 
-    def left(self) -> list[TimerTask]:
-        """Return the tasks, in order. O(n)."""
+    def refuse(self) -> list[TimerTask]:
+        """Return the tasks, in order, to the first of the threads that were refused. O(n)."""
         with self._lock.reading():
-            return self.tasks()
+            tasks = [] if self._refused else self.tasks()
+            self._refused = True
+            return tasks
 
     def tasks(self) -> list[TimerTask]:
         """Return the tasks, in order. O(n). Locked."""

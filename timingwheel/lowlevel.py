@@ -36,7 +36,7 @@ from timingwheel.executors.slow_tasks import MAX_WORKERS, SLOW_TASK_S
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter, reduce_timer_slack
 from timingwheel.runner import is_process_exit
 from timingwheel.rwlock import is_owned
-from timingwheel.task import check_callback, prepare_task, was_added
+from timingwheel.task import check_callback, in_copies_of, prepare_task, was_added
 from timingwheel.timer import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE, JOIN_GRACE_S
 from timingwheel.timer_core import (
     TimerCore,
@@ -77,6 +77,7 @@ __all__ = [
     "extend_task",
     "gc_track",
     "gc_untrack",
+    "in_copies_of",
     "is_frozen",
     "is_owned",
     "is_process_exit",

@@ -68,8 +68,8 @@ def check_callback(name: str, callback: Any) -> bool:
 
 def lazy_kind(callback: Any) -> str:
     """Return the kind of a coroutine or generator function; "" for any other callable."""
-    while isinstance(callback, partial):
-        callback = callback.func
+    while isinstance(callback, (partial, staticmethod)):
+        callback = callback.func if isinstance(callback, partial) else callback.__func__
     if not isinstance(callback, (FunctionType, MethodType, type)):
         # An async `__call__`, or a mark of `inspect`.
         if inspect.iscoroutinefunction(callback):
@@ -95,10 +95,18 @@ def check_hooks(kind: type, names: tuple[str, ...]) -> None:
             )
 
 
-def _runner_of(context: object) -> Callable[..., object]:
+def in_copies_of(context: object, callback: Callable[..., object]) -> Callable[..., object]:
+    """Return a function that calls back in a copy of a context.
+
+    A context cannot be entered twice; callbacks may nest, and run in any thread.
+    """
     if not isinstance(context, Context):
         raise TypeError(f"context is {context!r}; expected a contextvars.Context or None")
-    return context.run
+    return partial(_call_in_copy, context, callback)
+
+
+def _call_in_copy(context: Context, callback: Callable[..., object], *args: Any) -> None:
+    context.copy().run(callback, *args)
 
 
 class TaskList:
@@ -153,7 +161,7 @@ class TimerTask(TimerTaskEntry):
     """A callback to run after a delay, or a subclass that overrides `run`.
 
     `delay`: seconds (float or int) or a timedelta, counted from the moment the task is added.
-    `context`: a `contextvars.Context` in which the timer calls `callback`. Raises TypeError and
+    `context`: a `contextvars.Context`; the timer calls `callback` in a copy. Raises TypeError and
     ValueError for a bad delay, TypeError without a callback or for a coroutine function. Any thread
     may call any method.
     """
@@ -186,8 +194,7 @@ class TimerTask(TimerTaskEntry):
             is_stateless = check_callback("callback", callback) and not args
             if context is not None:
                 is_stateless = False
-                args = (callback, *args)
-                callback = _runner_of(context)
+                callback = in_copies_of(context, callback)
         self._tt_list = None
         self._tt_index = NEW
         if LOCKED_SECTIONS:

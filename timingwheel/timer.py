@@ -13,6 +13,7 @@ Past 400 lines: mostly the public interface.
 import concurrent.futures
 import contextlib
 import threading
+import time
 from collections.abc import Callable
 from contextvars import Context
 from datetime import datetime, timedelta
@@ -122,8 +123,11 @@ class Timer(TimerCore):
         distance from now counts: a later change of the wall clock moves no task. Raises as
         `schedule`, and ValueError for a naive datetime.
         """
+        # Before the clock: a pause between the two readings makes the task late, not early. By
+        # attribute: freezegun replaces it.
+        wall_ns = time.time_ns()
         now_ns = self._clock_reader.now_ns()
-        deadline_ns = moment_to_ns(when, now_ns)
+        deadline_ns = moment_to_ns(when, now_ns, wall_ns)
         if not isinstance(when, datetime):
             deadline_ns = self._clock_reader.time_of_reading(deadline_ns)
         task = TimerTask(0, callback, *args, context=context)

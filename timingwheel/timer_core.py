@@ -75,8 +75,8 @@ class TimerCore:
     ) -> TimerTask:
         """Run `callback(*args)` after `delay`: seconds, or a timedelta; 0 runs it at once.
 
-        `context`: the `contextvars.Context` to call it in. Returns the task, already added. Raises
-        TypeError and ValueError for bad arguments, TimerFull, TimerClosed.
+        `context`: a `contextvars.Context`, in a copy of which it runs. Returns the task, already
+        added. Raises TypeError and ValueError for bad arguments, TimerFull, TimerClosed.
         """
         # Two calls: a compiled call without star arguments builds no tuple.
         if args or context is not None:

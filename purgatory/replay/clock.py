@@ -16,6 +16,8 @@ from timingwheel.lowlevel import NS_PER_MS
 STOP_POLL_S: Final = 0.05
 # The clock's reading before any trace.
 BEFORE_ANY_TRACE_MS: Final = INT64_MIN
+# Longer than any trace. At a high speed a moment is infinite.
+_END_MS: Final = 2.0**65
 
 
 class _TraceClock:
@@ -113,7 +115,8 @@ class ReplayClock:
         assert self._origin is not None
         assert self._speed is not None
         first_ms, began = self._origin
-        return first_ms + int((time.monotonic() - began) * 1000 * self._speed)
+        passed_ms = (time.monotonic() - began) * 1000 * self._speed
+        return first_ms + int(min(passed_ms, _END_MS))
 
     def _sleep_towards(self, instant_ms: int) -> None:
         """Sleep until the instant or the next deadline, for STOP_POLL_S at most."""

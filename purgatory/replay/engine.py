@@ -11,7 +11,6 @@ For one thread; `Replay.stop` is for any thread and for signal handlers. Memory 
 pending operations, not with the length of the trace.
 """
 
-import inspect
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -27,6 +26,7 @@ from purgatory.replay.timeline import Part, Timeline
 from purgatory.trace import Extension, KeyEvent, Operation, OutcomeRow, TraceError
 from purgatory.trace.tables import Columns, batched
 from purgatory.trace.validation import FARTHEST_MS, INT64_MAX
+from timingwheel.lowlevel import check_callback
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -59,7 +59,7 @@ class Replay:
         on_outcomes: Callable[[Columns], object] | None = None,
         registry: "CollectorRegistry | None" = None,
     ) -> None:
-        _check_callbacks(on_outcome, on_outcomes)
+        _check_callbacks(on_outcome=on_outcome, on_outcomes=on_outcomes)
         self._usable = True  # not yet run, and not closed
         self._kinds: dict[str, ReplaySummary] = {}
         # Kind, outcome and wait, in no summary yet.
@@ -115,7 +115,8 @@ class Replay:
         `progress` gets the number of finished rows: in real time after each instant, in virtual
         time every few thousand rows. An exception of an iterator or of `on_outcome` ends the run
         and is raised. Raises OutOfOrder for a row that is earlier than the row before; readers
-        check the other rules. Raises RuntimeError for a second run, and after `close`.
+        check the other rules. Raises RuntimeError for a second run, and after `close`; TypeError
+        for a bad `progress`.
         """
         return self.run_columns(
             batched(operations),
@@ -133,6 +134,7 @@ class Replay:
         extensions: Iterable[Columns] | None = None,
     ) -> ReplaySummary:
         """Do as `run`, with the rows by column in batches."""
+        _check_callbacks(progress=progress)
         if not self._usable:
             raise RuntimeError("this Replay has run or is closed; make another one for each run")
         self._usable = False
@@ -225,12 +227,10 @@ class Replay:
         self.close()
 
 
-def _check_callbacks(on_outcome: object, on_outcomes: object) -> None:
-    for name, found in (("on_outcome", on_outcome), ("on_outcomes", on_outcomes)):
-        if found is not None and not callable(found):
-            raise TypeError(f"{name} is {found!r}; expected a function or None")
-        if inspect.iscoroutinefunction(found):
-            raise TypeError(f"{name} is {found!r}, an async function; a replay would not run it")
+def _check_callbacks(**callbacks: object) -> None:
+    for name, found in callbacks.items():
+        if found is not None:
+            check_callback(name, found)
 
 
 def _check_times(*times_ms: int) -> None:

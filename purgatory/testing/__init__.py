@@ -6,6 +6,7 @@
 """
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ __all__ = ["ManualPurgatory", "ServiceWorld"]
 
 # Imported at first use: pytest loads this package in all programs' tests.
 _HOMES: Final = {"ManualPurgatory": "manual_purgatory", "ServiceWorld": "service_world"}
+
+if not TYPE_CHECKING and importlib.util.find_spec("apsw") is None:  # as in `purgatory`
+    __all__ = ["ManualPurgatory"]
 
 
 def __getattr__(name: str) -> Any:

@@ -28,6 +28,7 @@ from purgatory.trace.tables import (
     table_named,
 )
 from purgatory.trace.validation import INT64_MIN
+from timingwheel.lowlevel import check_callback
 
 if TYPE_CHECKING:
     from purgatory.trace.row_files import RowReader
@@ -48,8 +49,8 @@ class Reader(Generic[RowT]):
     """
 
     def __init__(self, path: StrPath, table: Table[RowT], on_bad: OnBad | None = None) -> None:
-        if on_bad is not None and not callable(on_bad):
-            raise TypeError(f"on_bad is {on_bad!r}; expected a function or None")
+        if on_bad is not None:
+            check_callback("on_bad", on_bad)
         self.path: str = os.fspath(path)
         self.table = table
         self._closed = False

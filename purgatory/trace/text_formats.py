@@ -65,7 +65,7 @@ class CsvRowReader(_TextReader):
         super().__init__(path, "", lines)
         self._cells: list[tuple[Callable[[str], object], int]] = []
         try:
-            self._records = csv.reader(self._lines)
+            self._records = csv.reader(self._lines, strict=True)
             self._columns = self._read_header()
         except BaseException:
             self.close()

@@ -7,11 +7,13 @@ import math
 import pickle
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta, timezone
 
 import freezegun
 import pytest
 
+from tests.testing.eventually import eventually
 from tests.testing.manual_timer import SHAPES, make
 from tests.testing.recording_waiter import HANG, RecordingWaiter
 from timingwheel import (
@@ -22,6 +24,11 @@ from timingwheel import (
     monotonic_ms,
 )
 from timingwheel.clocks.duration import MAX_DELAY_S, MAX_NOW_NS
+
+HOW_TO_CALL = [
+    *("function", "method", "partial", "call", "partial of call"),
+    *("static method", "partial of static method"),
+]
 
 
 class TestConstruction:
@@ -295,6 +302,21 @@ class TestScheduleAt:
         assert ran == [1]
         timer._check()
 
+    @pytest.mark.parametrize("pauses", [(0, 0), (0, 1), (1, 0), (5, 3)])
+    def test_a_pause_between_the_clocks_makes_no_datetime_early(self, monkeypatch, pauses):
+        """The operating system may stop the thread after each reading, of either clock."""
+        now_s = [1_000]
+        before, after = pauses
+
+        def read(pause):
+            reading = now_s[0]
+            now_s[0] += pause
+            return reading
+
+        timer = Timer(clock=lambda: read(after) * 1000, executor=InlineExecutor())
+        monkeypatch.setattr(time, "time_ns", lambda: read(before) * 10**9)
+        assert timer.schedule_at(datetime.fromtimestamp(2_000, UTC), print).when() >= 2_000
+
     def test_datetimes(self, timer, clock):
         """The distance from the wall clock's now counts, in any time zone."""
         ran = []
@@ -343,7 +365,26 @@ class TestCallbacks:
         with pytest.raises(TypeError, match="context is"):
             timer.schedule(1, note, context={})
 
-    @pytest.mark.parametrize("how", ["function", "method", "partial", "call", "partial of call"])
+    def test_callbacks_of_one_context_may_overlap(self):
+        """A context cannot be entered twice; tasks that share one may nest, or meet in a pool."""
+        context, errors, ran = contextvars.copy_context(), [], []
+        together = threading.Barrier(2, timeout=30)
+
+        def meet():
+            together.wait()
+            timer.schedule(0, ran.append, 1, context=context)
+
+        with ThreadPoolExecutor(2) as pool:
+            timer = Timer(executor=pool, on_error=lambda error, _: errors.append(error))
+            for _ in range(2):
+                timer.schedule(0, meet, context=context)
+            eventually(lambda: errors or len(ran) == 2)
+            timer.close()
+        inline = Timer(executor=InlineExecutor(), on_error=lambda error, _: errors.append(error))
+        context.run(inline.schedule, 0, ran.append, 2, context=context)
+        assert (errors, ran) == ([], [1, 1, 2])
+
+    @pytest.mark.parametrize("how", HOW_TO_CALL)
     @pytest.mark.parametrize("kind", ["coroutine function", "generator function"])
     def test_what_never_runs_is_refused(self, timer, how, kind):
         """A timer would make the coroutine or generator and drop it: a TypeError at once."""
@@ -366,6 +407,8 @@ class TestCallbacks:
             "partial": functools.partial(body),
             "call": Owner(),
             "partial of call": functools.partial(Owner()),
+            "static method": staticmethod(body),
+            "partial of static method": functools.partial(staticmethod(body)),
         }[how]
         for schedule in (timer.schedule, timer.schedule_at, timer.every):
             with pytest.raises(TypeError, match=kind):

@@ -4,7 +4,6 @@ Any thread.
 """
 
 import math
-import time
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, overload
@@ -63,10 +62,10 @@ def delay_to_ns(name: str, delay: object) -> int:
     return delay_ns
 
 
-def moment_to_ns(when: object, now_ns: int) -> int:
+def moment_to_ns(when: object, now_ns: int, wall_ns: int) -> int:
     """Convert a moment to a reading of a clock that reads `now_ns`.
 
-    `when`: seconds on that clock, or an aware datetime, whose distance from the wall clock counts.
+    `when`: seconds on that clock, or an aware datetime, whose distance from `wall_ns` counts.
     Raises TypeError for another type, ValueError for NaN, infinity and a naive datetime.
     """
     if not isinstance(when, datetime):
@@ -75,8 +74,7 @@ def moment_to_ns(when: object, now_ns: int) -> int:
         return seconds_to_ns("when", when)
     if when.utcoffset() is None:
         raise ValueError(f"when is {when!r}; expected a datetime with a time zone")
-    # By attribute: freezegun replaces it.
-    return _limited(now_ns + (when - _EPOCH) // _MICROSECOND * 1000 - time.time_ns())
+    return _limited(now_ns + (when - _EPOCH) // _MICROSECOND * 1000 - wall_ns)
 
 
 def to_ms(delay: float | timedelta, name: str = "delay") -> int:

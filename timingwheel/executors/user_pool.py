@@ -21,6 +21,11 @@ Refuse = Callable[[TimerTaskList, BaseException], None]
 # Of a bucket, which the jobs share.
 TASKS_PER_JOB = 1024
 MAX_JOBS = 16
+# Of other processes, and of other interpreters (Python 3.14).
+_POOLS_ELSEWHERE = (
+    ("concurrent.futures.process", "ProcessPoolExecutor"),
+    ("concurrent.futures.interpreter", "InterpreterPoolExecutor"),
+)
 
 
 class _PoolContext(threading.local):
@@ -106,13 +111,14 @@ class RefusedBuckets:
 
     def run(self, bucket: TimerTaskList, error: BaseException) -> None:
         """Run a bucket refused with `error`, here if no thread is left; report the error."""
-        tasks = bucket.left()
+        tasks = bucket.refuse()
         try:
             self._workers.execute(self._runner.run, bucket)
             self._workers.flush()
         except RuntimeError:
             self._runner.run(bucket)
-        self._runner.report_refused(tasks, error)
+        if tasks:
+            self._runner.report_refused(tasks, error)
 
     def holds_lock(self) -> bool:
         """See `LockingExecutor`."""
@@ -140,11 +146,11 @@ def executor_for(
     if isinstance(executor, InlineExecutor):
         return executor
     # Looked up: an `atexit` handler that makes a timer can import nothing.
-    processes = sys.modules.get("concurrent.futures.process")
-    if processes is not None and isinstance(executor, processes.ProcessPoolExecutor):
+    elsewhere = (getattr(sys.modules.get(home), name, ()) for home, name in _POOLS_ELSEWHERE)
+    if isinstance(executor, tuple(elsewhere)):
         raise TypeError(
             f"executor is {executor!r}; expected an executor that runs tasks in this "
-            "process, where they can be cancelled"
+            "process and interpreter, where they can be cancelled"
         )
     if isinstance(executor, concurrent.futures.Executor):
         return PoolExecutor(executor, refuse)

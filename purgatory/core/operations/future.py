@@ -14,12 +14,17 @@ import operator
 from collections.abc import Callable
 from contextvars import Context
 from datetime import timedelta
-from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from _purgatory_cpython import at_exit
 from purgatory.core.operations.operation_state import exception_of
-from timingwheel.lowlevel import check_callback, is_process_exit, keep_for_ever, new_condition
+from timingwheel.lowlevel import (
+    check_callback,
+    in_copies_of,
+    is_process_exit,
+    keep_for_ever,
+    new_condition,
+)
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -250,10 +255,7 @@ class DeferredFuture(FastResultFuture[Any]):
 
 
 class ContextFuture(DeferredFuture):
-    """A `DeferredFuture` whose callbacks run in copies of a given context.
-
-    A context cannot be entered twice; callbacks may nest, and run in any thread.
-    """
+    """A `DeferredFuture` whose callbacks run in copies of a given context."""
 
     __slots__ = ("_context",)
     _context: Context  # set once
@@ -261,11 +263,7 @@ class ContextFuture(DeferredFuture):
     def add_done_callback(self, fn: Callable[[Any], object]) -> None:
         """See `concurrent.futures.Future`."""
         check_callback("fn", fn)
-        super().add_done_callback(partial(_call_in_copy, self._context, fn))
-
-
-def _call_in_copy(context: Context, fn: Callable[[Any], object], future: DeferredFuture) -> None:
-    context.copy().run(fn, future)
+        super().add_done_callback(in_copies_of(self._context, fn))
 
 
 at_exit.register_many(DeferredFuture, "_condition")

@@ -1,8 +1,13 @@
 """ReplayClock: virtual time, and real time at a speed."""
 
+import itertools
+import sys
+import time
+
 import pytest
 
 from purgatory.replay.clock import BEFORE_ANY_TRACE_MS, ReplayClock
+from purgatory.trace.validation import FARTHEST_MS
 from timingwheel import TimerTask
 
 
@@ -47,6 +52,19 @@ def test_a_stopped_clock_stands_still(clock):
     clock.stop()
     clock.advance_to(6)
     assert clock.now_ms() == 5
+
+
+def test_any_speed_comes_to_the_last_instant(monkeypatch):
+    """At the highest speed a moment of real time is longer than a float can tell."""
+    clock = ReplayClock(sys.float_info.max)
+    monkeypatch.setattr(time, "monotonic", itertools.count(1.0, 60.0).__next__)
+    try:
+        for instant_ms in (-FARTHEST_MS, 0, FARTHEST_MS):
+            clock.advance_to(instant_ms)
+            assert clock.now_ms() == instant_ms
+        assert clock.lateness_ms(FARTHEST_MS) > 0
+    finally:
+        clock.timer.close()
 
 
 def test_real_time_is_never_ahead():

@@ -1,5 +1,6 @@
 """Replay: its outcomes equal those of the oracle, in virtual and in real time."""
 
+import functools
 import tracemalloc
 
 import pytest
@@ -189,17 +190,28 @@ def test_a_speed_is_a_number(speed):
         Replay(speed=speed)
 
 
-@pytest.mark.parametrize("name", ["on_outcome", "on_outcomes"])
+@pytest.mark.parametrize("name", ["on_outcome", "on_outcomes", "progress"])
 def test_a_callback_is_a_function_that_runs(name):
     """It is refused before the run, not at the first outcome, or never."""
 
     async def later(_):
         pass
 
-    with pytest.raises(TypeError, match=f"{name} is 5; expected a function or None"):
-        Replay(**{name: 5})
-    with pytest.raises(TypeError, match=f"{name} is .*, an async function"):
-        Replay(**{name: later})
+    def generate(_):
+        yield
+
+    def use(callback):
+        if name == "progress":
+            Replay().run([], [], callback)
+        else:
+            Replay(**{name: callback})
+
+    with pytest.raises(TypeError, match=f"{name} is 5; expected a callable"):
+        use(5)
+    with pytest.raises(TypeError, match=f"{name} is .*, a coroutine function"):
+        use(functools.partial(later))
+    with pytest.raises(TypeError, match=f"{name} is .*, a generator function"):
+        use(generate)
 
 
 def test_a_replay_runs_once():

@@ -188,11 +188,17 @@ def test_a_closed_reader_is_not_an_empty_one(tmp_path):
             read(rows)
 
 
-def test_on_bad_is_a_function(tmp_path):
-    """It is refused at once, not at the first bad row."""
+def test_on_bad_is_a_function_that_runs(tmp_path):
+    """It is refused at once, not at the first bad row, or never."""
+
+    async def later(_):
+        pass
+
     path = text_file(tmp_path, "e.csv", "key,at_ms\nk,1\n")
-    with pytest.raises(TypeError, match="on_bad is 5; expected a function or None"):
+    with pytest.raises(TypeError, match="on_bad is 5; expected a callable"):
         read_events(path, on_bad=5)
+    with pytest.raises(TypeError, match=r"on_bad is .*, a coroutine function"):
+        read_events(path, on_bad=later)
 
 
 def test_a_bad_part_is_named(tmp_path):

@@ -66,6 +66,15 @@ def test_a_row_of_several_lines_is_named_by_its_first(tmp_path):
     assert caught.value.rows[0].number == 5
 
 
+@pytest.mark.parametrize("rest", ['6,"k', '6,"k\n7,l\n', '6,"k" \n7,l\n', '6,"k"l\n7,l\n'])
+@pytest.mark.parametrize("how", [list, lambda rows: list(rows.batches())])
+def test_a_quote_that_does_not_end_a_field_is_refused(tmp_path, how, rest):
+    """Read leniently, it would join what follows with the field: rows would be lost unseen."""
+    path = text_file(tmp_path, "events.csv", f"at_ms,key\n5,k\n{rest}")
+    with pytest.raises(TraceError, match=r"events\.csv, after line 2: "):
+        how(read_events(path, on_bad=SkippedRows()))
+
+
 def test_csv_is_what_others_expect(tmp_path):
     """A header, line feeds, quotes only where needed, '|' between keys."""
     path = tmp_path / "ops.csv"

@@ -1,7 +1,9 @@
 """Executors: in which thread tasks run, what they cost, and what happens when they fail."""
 
+import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -42,6 +44,14 @@ class TestChoice:
     def test_process_pool(self):
         """A process pool is refused: tasks in another process could not be cancelled."""
         with ProcessPoolExecutor(1) as pool, pytest.raises(TypeError, match="in this process"):
+            Timer(executor=pool)
+
+    def test_interpreter_pool(self, monkeypatch):
+        """The pool of Python 3.14 whose tasks run in other interpreters is refused, too."""
+        name = "concurrent.futures.interpreter"
+        kind = type("InterpreterPoolExecutor", (ThreadPoolExecutor,), {})
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(InterpreterPoolExecutor=kind))
+        with kind(1) as pool, pytest.raises(TypeError, match="this process and interpreter"):
             Timer(executor=pool)
 
 

@@ -104,6 +104,27 @@ class TestPool:
         (record,) = caplog.records
         assert "refused 300 tasks" in record.getMessage()
 
+    @pytest.mark.parametrize("told", [None, Recorder()], ids=["logged", "on_error"])
+    def test_a_bucket_that_two_threads_dispatch_is_refused_once(self, caplog, told):
+        """The adding thread and the reaper may meet: the program hears of one refusal."""
+
+        class Full(concurrent.futures.Executor):
+            other = None
+
+            def submit(self, fn, /, *args, **kwargs):
+                if self.other is None:
+                    self.other = threading.Thread(target=timer.advance_clock)
+                    self.other.start()
+                    self.other.join(30)
+                raise RuntimeError("full")
+
+        ran = []
+        timer = timer_on(Full(), on_error=told)
+        timer.schedule(0, ran.append, 1)
+        timer.close()
+        assert ran == [1]
+        assert len(caplog.records if told is None else told.errors) == 1
+
     def test_later_refusals_wake_the_thread(self):
         """The thread of the first one sleeps by then."""
         pool, ran = ThreadPoolExecutor(1), []
