@@ -42,10 +42,10 @@ class Poller(blocking_poller.Poller):
         check_timeout(timeout)
         loop = asyncio.get_running_loop()
         future: Future = loop.create_future()
-        if timeout == 0:
-            _resolve(future, lambda: blocking_poller.zmq_poll(self.sockets, 0))
-            return future
         operation = _PollOperation(loop, list(self.sockets), future)
+        if timeout == 0:
+            _resolve(future, operation.present_events)
+            return future
         if timeout is not None and timeout > 0:
             timer = loop.call_later(timeout / 1000, operation.check, True)
             future.add_done_callback(lambda _: timer.cancel())
@@ -63,7 +63,6 @@ class _PollOperation:
         self._sockets = sockets
         self._future = future
         self._undo: list[Callable[[], Any]] = []
-        self._waiters: list[SocketWaiters] = []
         self._watching: dict[int, Future] = {}  # by queue: resolved at its turn with an event
         future.add_done_callback(self._undo_all)
 
@@ -85,7 +84,6 @@ class _PollOperation:
             self._watch_descriptor(blocking_poller.descriptor_of(thing), flags)
 
     def _watch_socket(self, waiters: SocketWaiters, flags: int) -> None:
-        self._waiters.append(waiters)
         for event, queue in ((IN, waiters.receiving), (OUT, waiters.sending)):
             if flags & event:
                 self._watch_queue(waiters, queue)
@@ -126,7 +124,7 @@ class _PollOperation:
         if self._future.done():
             return
         try:
-            found = blocking_poller.zmq_poll(self._sockets, 0)
+            found = self.present_events()
         except Exception as error:  # noqa: BLE001 - the future's to report
             if isinstance(error, ZMQError) and error.errno == Errno.ENOTSOCK:
                 self._future.cancel()  # closed meanwhile
@@ -135,8 +133,15 @@ class _PollOperation:
             return
         if found or time_up:
             self._future.set_result(found)
-        for waiters in self._waiters:
-            waiters.schedule()  # the check may have consumed the edge that others wait for
+
+    def present_events(self) -> list[tuple[Any, int]]:
+        """Return pairs of socket and events."""
+        try:
+            return blocking_poller.zmq_poll(self._sockets, 0)
+        finally:  # the edge that others wait for may be consumed
+            for thing, _ in self._sockets:
+                if isinstance(thing, blocking_socket.Socket):
+                    waiters_of(thing).schedule()
 
     def _undo_all(self, _: Future) -> None:
         for undo in self._undo:
@@ -162,6 +167,14 @@ class Socket(blocking_socket.Socket):
         self._recv_futures, self._send_futures = self._waiters.receiving, self._waiters.sending
         if not self._shadow:
             self._waiters.has_handle = True
+
+    def get(self, option: int) -> Any:
+        """Read an option, as of a blocking socket."""
+        found = super().get(option)
+        self._waiters.schedule()  # EVENTS may have consumed the edge
+        return found
+
+    getsockopt = get
 
     # -- operations --------------------------------------------------------------------------
 
@@ -238,7 +251,7 @@ class Socket(blocking_socket.Socket):
         self._waiters.schedule()
 
     def close(self, linger: int | None = None) -> None:
-        """Close the socket; cancel the operations that wait. See `mq.Socket` for a bad `linger`."""
+        """Close the socket; cancel the operations that wait. See `mq.Socket` for `linger`."""
         check_linger(linger)
         if not self.closed:
             self._waiters.cancel()

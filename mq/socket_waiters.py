@@ -126,7 +126,9 @@ class SocketWaiters:
         """Look at the events again in the next turn of the loop, if an operation waits."""
         # An operation may have consumed the edge.
         loop = self._loop
-        if loop is None or self._scheduled_in is loop or not (self.receiving or self.sending):
+        if loop is None or loop.is_closed() or self._scheduled_in is loop:
+            return
+        if not (self.receiving or self.sending):
             return
         loop.call_soon(self._run_scheduled)
         self._scheduled_in = loop

@@ -173,8 +173,8 @@ def test_a_close_that_is_refused_cancels_nothing(run_in_loop):
 
     async def test(a, b):
         future = b.recv()
-        with pytest.raises(zmq.ZMQError, match="Invalid"):
-            b.close(linger=-5)
+        with pytest.raises(TypeError):
+            b.close(linger="0")
         await a.send(b"x")
         assert await future == b"x"
 
