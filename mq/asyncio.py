@@ -7,7 +7,6 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import Any, ClassVar
 
 from mq import context as blocking_context
@@ -15,7 +14,7 @@ from mq import poller as blocking_poller
 from mq import socket as blocking_socket
 from mq.constants import Errno, Flag, PollEvent, SocketOption
 from mq.core.options import check_linger
-from mq.errors import ContextTerminated, ZMQError
+from mq.errors import Again, ContextTerminated, ZMQError
 from mq.socket_waiters import (
     IN,
     OUT,
@@ -63,7 +62,6 @@ class _PollOperation:
         self._sockets = sockets
         self._future = future
         self._undo: list[Callable[[], Any]] = []
-        self._watching: dict[int, Future] = {}  # by queue: resolved at its turn with an event
         future.add_done_callback(self._undo_all)
 
     def start(self) -> None:
@@ -86,17 +84,15 @@ class _PollOperation:
     def _watch_socket(self, waiters: SocketWaiters, flags: int) -> None:
         for event, queue in ((IN, waiters.receiving), (OUT, waiters.sending)):
             if flags & event:
-                self._watch_queue(waiters, queue)
-                self._undo.append(partial(self._stop_watching, id(queue)))
+                ready: Future = self._loop.create_future()
+                waiters.enqueue(queue, SocketOperation(ready, self._attempt))
+                ready.add_done_callback(self._on_ready)
+                self._undo.append(ready.cancel)
 
-    def _watch_queue(self, waiters: SocketWaiters, queue: deque[SocketOperation]) -> None:
-        ready: Future = self._loop.create_future()
-        waiters.enqueue(queue, SocketOperation(ready, None))
-        ready.add_done_callback(partial(self._on_ready, waiters, queue))
-        self._watching[id(queue)] = ready
-
-    def _stop_watching(self, key: int) -> None:
-        self._watching[key].cancel()
+    def _attempt(self) -> None:
+        self.check()  # at once: the next operation may take the message
+        if not self._future.done():
+            raise Again
 
     def _watch_descriptor(self, descriptor: int, flags: int) -> None:
         copy = DescriptorCopy(descriptor)
@@ -108,16 +104,11 @@ class _PollOperation:
             self._undo.append(lambda: self._loop.remove_writer(copy.fd))
         self._undo.append(copy.close)
 
-    def _on_ready(
-        self, waiters: SocketWaiters, queue: deque[SocketOperation], ready: Future
-    ) -> None:
+    def _on_ready(self, ready: Future) -> None:
         if ready.cancelled():
             self._future.cancel()  # the socket was closed
-            return
-        ready.exception()  # of a socket that has failed: `check` finds the same
-        self.check()
-        if not self._future.done():  # another operation has taken the message
-            self._watch_queue(waiters, queue)
+        elif ready.exception() is not None:
+            self.check()  # finds the same failure of the socket
 
     def check(self, time_up: bool = False) -> None:
         """Resolve the future if there are events, or time is up."""

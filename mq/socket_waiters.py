@@ -25,11 +25,11 @@ Future = asyncio.Future[Any]
 
 
 class SocketOperation:
-    """A future, and the call for its result; None for a poll."""
+    """A future, and the call for its result, which raises `Again` if it would block."""
 
     __slots__ = ("call", "future", "timer")
 
-    def __init__(self, future: Future, call: Callable[[], Any] | None) -> None:
+    def __init__(self, future: Future, call: Callable[[], Any]) -> None:
         self.future = future
         self.call = call
         self.timer: asyncio.TimerHandle | None = None
@@ -42,7 +42,7 @@ class SocketOperation:
     def attempt(self) -> bool:
         """Call; False if it would block."""
         try:
-            result = None if self.call is None else self.call()
+            result = self.call()
         except Again:
             return False
         except Exception as error:  # noqa: BLE001 - the future's to report
