@@ -153,6 +153,7 @@ class Socket(blocking_socket.Socket):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._blocking = blocking_socket.Socket(shadow=self)
+        self._blocking._shadow_obj = None  # no cycle: the last reference gone, the socket closes
         self._blocking.copy_threshold = self.copy_threshold
         self._waiters = waiters_of(self)
         self._recv_futures, self._send_futures = self._waiters.receiving, self._waiters.sending
@@ -198,18 +199,16 @@ class Socket(blocking_socket.Socket):
         return _then(poller.poll(timeout), lambda found: dict(found).get(self, 0))
 
     def _receive(self, kind: str, flags: int, *args: Any, **kwargs: Any) -> Future:
-        receive = getattr(self._blocking, kind)
         return self._submit(
-            lambda: receive(*args, flags=int(flags) | _DONTWAIT, **kwargs),
+            lambda: getattr(self._blocking, kind)(*args, flags=int(flags) | _DONTWAIT, **kwargs),
             self._recv_futures,
             flags,
             SocketOption.RCVTIMEO,
         )
 
     def _send(self, kind: str, data: Any, flags: int, *args: Any, **kwargs: Any) -> Future:
-        send = getattr(self._blocking, kind)
         return self._submit(
-            lambda: send(data, int(flags) | _DONTWAIT, *args, **kwargs),
+            lambda: getattr(self._blocking, kind)(data, int(flags) | _DONTWAIT, *args, **kwargs),
             self._send_futures,
             flags,
             SocketOption.SNDTIMEO,
@@ -218,7 +217,10 @@ class Socket(blocking_socket.Socket):
     def _submit(
         self, call: Callable[[], Any], queue: deque[SocketOperation], flags: int, option: int
     ) -> Future:
-        """Make the call at once, or after the operations that wait."""
+        """Make the call at once, or after the operations that wait.
+
+        The call refers to the handle, which lives as long as it waits.
+        """
         loop = asyncio.get_running_loop()
         operation = SocketOperation(loop.create_future(), call)
         if (not queue or flags & _DONTWAIT) and operation.attempt():

@@ -181,6 +181,50 @@ def test_a_close_that_is_refused_cancels_nothing(run_in_loop):
     run_in_loop(test)
 
 
+@pytest.mark.usefixtures("collector_paused")
+def test_a_dropped_socket_is_closed(asyncio_ctx):
+    """At once, as a blocking one, and not only when the cycle collector runs: `term` waits."""
+
+    async def body():
+        socket = asyncio_ctx.socket(zmq.PULL)
+        socket.bind("inproc://dropped")
+        core = socket._core
+        assert await socket.poll(1) == 0
+        with asyncio_ctx.socket(zmq.PUSH) as push:
+            push.connect("inproc://dropped")
+            await push.send_json(1)
+        assert await socket.recv_json() == 1
+        with pytest.warns(ResourceWarning, match="Unclosed socket"):
+            del socket
+            while not core.closed:
+                await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(body(), 30))
+    asyncio_ctx.term()
+
+
+@pytest.mark.usefixtures("collector_paused")
+def test_an_operation_that_waits_keeps_its_socket(asyncio_ctx):
+    """Until it is done."""
+
+    async def receive():
+        socket = asyncio_ctx.socket(zmq.PULL)
+        socket.connect("inproc://kept")
+        return socket._core, socket.recv()
+
+    async def body():
+        with asyncio_ctx.socket(zmq.PUSH) as push:
+            push.bind("inproc://kept")
+            core, future = await receive()
+            await push.send(b"x")
+            with pytest.warns(ResourceWarning, match="Unclosed socket"):
+                assert await future == b"x"
+                while not core.closed:
+                    await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(body(), 30))
+
+
 def test_term_fails_what_waits(asyncio_ctx):
     """Futures that wait fail with ETERM when their context ends."""
 
