@@ -7,7 +7,6 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import Any, ClassVar
 
 from mq import context as blocking_context
@@ -15,7 +14,7 @@ from mq import poller as blocking_poller
 from mq import socket as blocking_socket
 from mq.constants import Errno, Flag, PollEvent, SocketOption
 from mq.core.options import check_linger
-from mq.errors import ContextTerminated, ZMQError
+from mq.errors import Again, ContextTerminated, ZMQError
 from mq.socket_waiters import (
     IN,
     OUT,
@@ -42,10 +41,10 @@ class Poller(blocking_poller.Poller):
         check_timeout(timeout)
         loop = asyncio.get_running_loop()
         future: Future = loop.create_future()
-        if timeout == 0:
-            _resolve(future, lambda: blocking_poller.zmq_poll(self.sockets, 0))
-            return future
         operation = _PollOperation(loop, list(self.sockets), future)
+        if timeout == 0:
+            _resolve(future, operation.present_events)
+            return future
         if timeout is not None and timeout > 0:
             timer = loop.call_later(timeout / 1000, operation.check, True)
             future.add_done_callback(lambda _: timer.cancel())
@@ -63,8 +62,6 @@ class _PollOperation:
         self._sockets = sockets
         self._future = future
         self._undo: list[Callable[[], Any]] = []
-        self._waiters: list[SocketWaiters] = []
-        self._watching: dict[int, Future] = {}  # by queue: resolved at its turn with an event
         future.add_done_callback(self._undo_all)
 
     def start(self) -> None:
@@ -85,20 +82,17 @@ class _PollOperation:
             self._watch_descriptor(blocking_poller.descriptor_of(thing), flags)
 
     def _watch_socket(self, waiters: SocketWaiters, flags: int) -> None:
-        self._waiters.append(waiters)
         for event, queue in ((IN, waiters.receiving), (OUT, waiters.sending)):
             if flags & event:
-                self._watch_queue(waiters, queue)
-                self._undo.append(partial(self._stop_watching, id(queue)))
+                ready: Future = self._loop.create_future()
+                waiters.enqueue(queue, SocketOperation(ready, self._attempt))
+                ready.add_done_callback(self._on_ready)
+                self._undo.append(ready.cancel)
 
-    def _watch_queue(self, waiters: SocketWaiters, queue: deque[SocketOperation]) -> None:
-        ready: Future = self._loop.create_future()
-        waiters.enqueue(queue, SocketOperation(ready, None))
-        ready.add_done_callback(partial(self._on_ready, waiters, queue))
-        self._watching[id(queue)] = ready
-
-    def _stop_watching(self, key: int) -> None:
-        self._watching[key].cancel()
+    def _attempt(self) -> None:
+        self.check()  # at once: the next operation may take the message
+        if not self._future.done():
+            raise Again
 
     def _watch_descriptor(self, descriptor: int, flags: int) -> None:
         copy = DescriptorCopy(descriptor)
@@ -110,23 +104,18 @@ class _PollOperation:
             self._undo.append(lambda: self._loop.remove_writer(copy.fd))
         self._undo.append(copy.close)
 
-    def _on_ready(
-        self, waiters: SocketWaiters, queue: deque[SocketOperation], ready: Future
-    ) -> None:
+    def _on_ready(self, ready: Future) -> None:
         if ready.cancelled():
             self._future.cancel()  # the socket was closed
-            return
-        ready.exception()  # of a socket that has failed: `check` finds the same
-        self.check()
-        if not self._future.done():  # another operation has taken the message
-            self._watch_queue(waiters, queue)
+        elif ready.exception() is not None:
+            self.check()  # finds the same failure of the socket
 
     def check(self, time_up: bool = False) -> None:
         """Resolve the future if there are events, or time is up."""
         if self._future.done():
             return
         try:
-            found = blocking_poller.zmq_poll(self._sockets, 0)
+            found = self.present_events()
         except Exception as error:  # noqa: BLE001 - the future's to report
             if isinstance(error, ZMQError) and error.errno == Errno.ENOTSOCK:
                 self._future.cancel()  # closed meanwhile
@@ -135,8 +124,15 @@ class _PollOperation:
             return
         if found or time_up:
             self._future.set_result(found)
-        for waiters in self._waiters:
-            waiters.schedule()  # the check may have consumed the edge that others wait for
+
+    def present_events(self) -> list[tuple[Any, int]]:
+        """Return pairs of socket and events."""
+        try:
+            return blocking_poller.zmq_poll(self._sockets, 0)
+        finally:  # the edge that others wait for may be consumed
+            for thing, _ in self._sockets:
+                if isinstance(thing, blocking_socket.Socket):
+                    waiters_of(thing).schedule()
 
     def _undo_all(self, _: Future) -> None:
         for undo in self._undo:
@@ -157,11 +153,20 @@ class Socket(blocking_socket.Socket):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._blocking = blocking_socket.Socket(shadow=self)
+        self._blocking._shadow_obj = None  # no cycle: the last reference gone, the socket closes
         self._blocking.copy_threshold = self.copy_threshold
         self._waiters = waiters_of(self)
         self._recv_futures, self._send_futures = self._waiters.receiving, self._waiters.sending
         if not self._shadow:
             self._waiters.has_handle = True
+
+    def get(self, option: int) -> Any:
+        """Read an option, as of a blocking socket."""
+        found = super().get(option)
+        self._waiters.schedule()  # EVENTS may have consumed the edge
+        return found
+
+    getsockopt = get
 
     # -- operations --------------------------------------------------------------------------
 
@@ -194,18 +199,16 @@ class Socket(blocking_socket.Socket):
         return _then(poller.poll(timeout), lambda found: dict(found).get(self, 0))
 
     def _receive(self, kind: str, flags: int, *args: Any, **kwargs: Any) -> Future:
-        receive = getattr(self._blocking, kind)
         return self._submit(
-            lambda: receive(*args, flags=int(flags) | _DONTWAIT, **kwargs),
+            lambda: getattr(self._blocking, kind)(*args, flags=int(flags) | _DONTWAIT, **kwargs),
             self._recv_futures,
             flags,
             SocketOption.RCVTIMEO,
         )
 
     def _send(self, kind: str, data: Any, flags: int, *args: Any, **kwargs: Any) -> Future:
-        send = getattr(self._blocking, kind)
         return self._submit(
-            lambda: send(data, int(flags) | _DONTWAIT, *args, **kwargs),
+            lambda: getattr(self._blocking, kind)(data, int(flags) | _DONTWAIT, *args, **kwargs),
             self._send_futures,
             flags,
             SocketOption.SNDTIMEO,
@@ -214,7 +217,10 @@ class Socket(blocking_socket.Socket):
     def _submit(
         self, call: Callable[[], Any], queue: deque[SocketOperation], flags: int, option: int
     ) -> Future:
-        """Make the call at once, or after the operations that wait."""
+        """Make the call at once, or after the operations that wait.
+
+        The call refers to the handle, which lives as long as it waits.
+        """
         loop = asyncio.get_running_loop()
         operation = SocketOperation(loop.create_future(), call)
         if (not queue or flags & _DONTWAIT) and operation.attempt():
@@ -238,7 +244,7 @@ class Socket(blocking_socket.Socket):
         self._waiters.schedule()
 
     def close(self, linger: int | None = None) -> None:
-        """Close the socket; cancel the operations that wait. See `mq.Socket` for a bad `linger`."""
+        """Close the socket; cancel the operations that wait. See `mq.Socket` for `linger`."""
         check_linger(linger)
         if not self.closed:
             self._waiters.cancel()

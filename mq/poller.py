@@ -85,34 +85,28 @@ class _PollSet:
     """The sockets and descriptors of one `zmq_poll`."""
 
     def __init__(self, sockets: list[tuple[Any, int]]) -> None:
-        self._sockets: list[tuple[Any, int]] = []
-        self._raw: list[tuple[int, int]] = []
+        self._watched: list[tuple[Any, int]] = []
+        self._raw: dict[int, int] = {}  # the flags of descriptors
         for thing, flags in sockets:
             if hasattr(getattr(thing, "_core", None), "events"):
-                self._sockets.append((thing, int(flags)))
+                self._watched.append((thing, int(flags)))
             else:
-                self._raw.append((descriptor_of(thing), int(flags)))
+                fd = descriptor_of(thing)
+                self._watched.append((fd, int(flags)))
+                self._raw[fd] = self._raw.get(fd, 0) | int(flags)
 
     def check(self) -> list[tuple[Any, int]]:
         """Return the present events, in the order registered."""
+        ready = dict(self._poll_of_descriptors().poll(0)) if self._raw else {}
         found: list[tuple[Any, int]] = []
-        for socket, flags in self._sockets:
-            events = socket._core.events() & flags
+        for thing, flags in self._watched:
+            if isinstance(thing, int):
+                events = _from_system(ready.get(thing, 0)) & (flags | _ERR)
+            else:
+                events = thing._core.events() & flags
             if events:
-                found.append((socket, events))
-        return found + self._check_descriptors() if self._raw else found
-
-    def _check_descriptors(self) -> list[tuple[Any, int]]:
-        poll = os_select.poll()
-        wanted: dict[int, int] = {}
-        for fd, flags in self._raw:
-            wanted[fd] = wanted.get(fd, 0) | flags
-            poll.register(fd, _to_system(wanted[fd]))
-        return [
-            (fd, events)
-            for fd, system in poll.poll(0)
-            if (events := _from_system(system) & (wanted[fd] | _ERR))
-        ]
+                found.append((thing, events))
+        return found
 
     def wait(self, seconds: float | None) -> None:
         """Wait until a descriptor signals a change.
@@ -121,12 +115,17 @@ class _PollSet:
         """
         if seconds is None and not self._raw and sys.is_finalizing():
             raise ContextTerminated
-        poll = os_select.poll()
-        for socket, _ in self._sockets:
-            poll.register(socket._core.get(SocketOption.FD), os_select.POLLIN)
-        for fd, flags in self._raw:
-            poll.register(fd, _to_system(flags))
+        poll = self._poll_of_descriptors()
+        for thing, _ in self._watched:
+            if not isinstance(thing, int):
+                poll.register(thing._core.get(SocketOption.FD), os_select.POLLIN)
         poll.poll(None if seconds is None else min(seconds * 1000, LONGEST_MS))
+
+    def _poll_of_descriptors(self) -> os_select.poll:
+        poll = os_select.poll()
+        for fd, flags in self._raw.items():
+            poll.register(fd, _to_system(flags))
+        return poll
 
 
 def descriptor_of(thing: Any) -> int:

@@ -156,13 +156,11 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
     def close(self, linger: int | None = None) -> None:
         """Close the socket. Never waits, and messages sent stay readable. Idempotent.
 
-        A value that LINGER refuses (EINVAL, TypeError, OverflowError) leaves the socket as it was.
+        `linger` has no effect. If it is no int of 32 bits (TypeError, OverflowError), the socket
+        stays open.
         """
         check_linger(linger)
-        core = self._core
-        if linger is not None and not core.closed:
-            core.options.set(SocketOption.LINGER, int(linger))
-        core.close()
+        self._core.close()
         if self.context is not None:  # last: after an interrupt `Context.destroy` closes it
             self.context._rm_socket(self)
 

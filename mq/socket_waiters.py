@@ -25,11 +25,11 @@ Future = asyncio.Future[Any]
 
 
 class SocketOperation:
-    """A future, and the call for its result; None for a poll."""
+    """A future, and the call for its result, which raises `Again` if it would block."""
 
     __slots__ = ("call", "future", "timer")
 
-    def __init__(self, future: Future, call: Callable[[], Any] | None) -> None:
+    def __init__(self, future: Future, call: Callable[[], Any]) -> None:
         self.future = future
         self.call = call
         self.timer: asyncio.TimerHandle | None = None
@@ -42,7 +42,7 @@ class SocketOperation:
     def attempt(self) -> bool:
         """Call; False if it would block."""
         try:
-            result = None if self.call is None else self.call()
+            result = self.call()
         except Again:
             return False
         except Exception as error:  # noqa: BLE001 - the future's to report
@@ -126,7 +126,9 @@ class SocketWaiters:
         """Look at the events again in the next turn of the loop, if an operation waits."""
         # An operation may have consumed the edge.
         loop = self._loop
-        if loop is None or self._scheduled_in is loop or not (self.receiving or self.sending):
+        if loop is None or loop.is_closed() or self._scheduled_in is loop:
+            return
+        if not (self.receiving or self.sending):
             return
         loop.call_soon(self._run_scheduled)
         self._scheduled_in = loop

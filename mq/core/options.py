@@ -208,9 +208,9 @@ def check_int(value: object, bits: int = 32) -> int:
 
 
 def check_linger(value: object) -> None:
-    """Raise TypeError, OverflowError or EINVAL unless `value` is None or a value of LINGER."""
+    """Raise TypeError or OverflowError unless `value` is None or an int of 32 bits."""
     if value is not None:
-        _require(check_int(value) >= -1)
+        check_int(value)
 
 
 class Options:

@@ -93,11 +93,6 @@ class FairQueue(PipeSet):
             self._deactivate_current()
         return None
 
-    @property
-    def mid_message(self) -> bool:
-        """Whether a message is incomplete: `last_pipe` has its rest."""
-        return self._more
-
     def is_next(self, pipe: Pipe) -> bool:
         """Whether `recv` would return a part of this pipe."""
         return self.has_in() and self._pipes[self._current] is pipe

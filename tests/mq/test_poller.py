@@ -92,6 +92,16 @@ def test_descriptors_and_sockets_together(pair):
     os.close(r)
 
 
+def test_events_come_in_the_order_registered(pair):
+    """Of descriptors and sockets; a descriptor watched twice has a pair for each."""
+    push, _ = pair
+    r, w = os.pipe()
+    watched = [(w, zmq.POLLOUT), (push, zmq.POLLOUT), (w, zmq.POLLIN | zmq.POLLOUT)]
+    assert zmq.zmq_poll(watched, 0) == [(w, zmq.POLLOUT), (push, zmq.POLLOUT), (w, zmq.POLLOUT)]
+    os.close(r)
+    os.close(w)
+
+
 def test_closed_sockets_are_refused(pair):
     """Polling a closed socket is ENOTSOCK."""
     _, pull = pair

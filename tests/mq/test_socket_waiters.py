@@ -26,6 +26,7 @@ def test_an_operation_of_a_closed_loop_takes_nothing(asyncio_ctx, leave):
         loop = asyncio.new_event_loop()
         future = loop.run_until_complete(leave_waiting(b))
         loop.close()
+        b.connect("inproc://others")  # looks at what waits
         asyncio.run(body(a, b))
         assert not future.done()
 
@@ -47,6 +48,36 @@ def test_a_check_of_a_poll_leaves_no_other_operation_waiting(run_in_loop):
             assert await asyncio.wait_for(received, 30) == b"x"
 
     run_in_loop(test)
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda b: b.get(zmq.EVENTS),
+        lambda b: b.getsockopt(zmq.EVENTS),
+        lambda b: b.EVENTS,
+        lambda b: _polled(b),
+    ],
+    ids=["get", "getsockopt", "attribute", "poll"],
+)
+def test_who_reads_the_events_leaves_no_operation_waiting(run_in_loop, look):
+    """Reading them consumes the signal of a message that a receive waits for."""
+
+    async def test(a, b):
+        received = b.recv()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # the receive has looked once
+        zmq.Socket(a).send(b"x")
+        look(b)
+        assert await asyncio.wait_for(received, 10) == b"x"
+
+    run_in_loop(test)
+
+
+def _polled(socket):
+    poller = amq.Poller()
+    poller.register(socket)
+    return poller.poll(0)
 
 
 def test_two_handles_wait_for_one_socket(run_in_loop):

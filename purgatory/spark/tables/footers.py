@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 UNTYPED: Final = "UNKNOWN"
 # A type of Arrow, as pandas writes differences of times. For Parquet such a column holds integers.
 DURATION: Final = "DURATION"
+_LIST: Final = "LIST"
 _OF_ARROW: Final = "ARROW:schema"
 
 
@@ -72,10 +73,17 @@ def _durations(written: str | None) -> set[str]:
 
 
 def _type_name(column: Any) -> str:
-    """Return the logical type of a column, or the physical one of a column without."""
+    """Return the logical type of a column, or the physical one of a column without.
+
+    A list of nulls without a type, as pyarrow writes empty lists, is untyped.
+    """
     logical = column.getLogicalTypeAnnotation()
     if logical is None and column.isPrimitive():
         return str(column.asPrimitiveType().getPrimitiveTypeName())
+    if str(logical) == _LIST:
+        while not column.isPrimitive():
+            column = column.asGroupType().getType(0)
+        return UNTYPED if str(column.getLogicalTypeAnnotation()) == UNTYPED else _LIST
     return str(logical)
 
 

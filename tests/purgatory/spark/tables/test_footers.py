@@ -8,6 +8,8 @@ import pytest
 
 from purgatory.spark.errors import TableError
 from purgatory.spark.tables.footers import UNTYPED, footer_columns, footer_types
+from purgatory.spark.tables.reader import read_table
+from purgatory.spark.tables.row_checks import OPERATIONS_TABLE
 
 NAMES = ["key", "at_ms", "failed"]
 
@@ -34,6 +36,19 @@ def test_a_file_without_a_typed_column(spark, tmp_path):
     file = str(tmp_path / "e.parquet")
     pq.write_table(pa.table({"key": pa.nulls(1), "x": [1]}), file)
     assert footer_columns(spark, file, NAMES) == ("", (("key", UNTYPED),))
+
+
+def test_a_list_of_nulls_is_untyped(spark, tmp_path):
+    """As pyarrow writes a column of empty lists; a replay rejects its rows, and takes the file."""
+    file = str(tmp_path / "o.parquet")
+    ids = pa.array(["a", "b"])
+    numbers = {"submitted_ms": pa.array([1, 2]), "timeout_ms": pa.array([5, 5])}
+    for keys in ([[], []], [[None], None]):
+        pq.write_table(pa.table({"op_id": ids, "keys": pa.array(keys), **numbers}), file)
+        assert footer_types(spark, [file], ["keys"]) == [{"keys": UNTYPED}]
+        assert read_table(spark, file, OPERATIONS_TABLE).rejected.count() == 2
+    pq.write_table(pa.table({"keys": pa.array([["a"], []])}), file)
+    assert footer_types(spark, [file], ["keys"]) == [{"keys": "LIST"}]
 
 
 def test_names_that_differ_only_by_case(spark, tmp_path):
