@@ -25,7 +25,7 @@ from purgatory.service.protocol import (
     TimeoutExtension,
     Work,
 )
-from purgatory.service.server.commands import StoreLoopStopped
+from purgatory.service.server.commands import RunTransaction, StoreLoopStopped, StoreReleased
 from purgatory.service.server.records import retention
 from purgatory.service.server.store_loop import MANY_ENDS
 from purgatory.service.store.rows import JournalPosition
@@ -75,6 +75,26 @@ def test_what_is_due_when_the_loop_wakes_is_done(tmp_path, monkeypatch, fails):
             server.faults.clear()
     assert not server.state.journal_numbers.has_deletable
     server.store.close()
+
+
+def test_the_store_is_released_before_a_sleep_alone(server, monkeypatch):
+    """So the network thread may have it meanwhile; not before a look for commands."""
+    loop, sent = server.store_loop, []
+
+    def send(command):
+        sent.append(command)
+        loop.mailbox.send(RunTransaction())  # ends the sleep
+
+    monkeypatch.setattr(loop, "_send", send)
+    server.post(Submit, [operation("a")])
+    server.step()
+    assert not any(isinstance(command, StoreReleased) for command in sent)
+    while loop.mailbox.depth:
+        loop.wait(0)
+    taken = loop.unreleased
+    sent.clear()
+    loop.wait(None)
+    assert [(type(command), command.commands) for command in sent] == [(StoreReleased, taken)]
 
 
 def test_an_earlier_deadline_shortens_the_sleep(server):
