@@ -241,7 +241,6 @@ class Pipe(FlowControl):
         self._recompute_hwms()
         if self.state is PipeState.ACTIVE:
             self._send(ActivateWrite(self.peer, self._msgs_read))
-            self._reactivate_write()
 
     def _reactivate_write(self) -> None:
         if not self._out_active and self.state is PipeState.ACTIVE and not self.is_full():

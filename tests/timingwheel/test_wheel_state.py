@@ -151,3 +151,17 @@ def test_occupied(state):
     assert state.occupied() == (2, 1, 1)
     tasks[-1].cancel()
     assert state.occupied() == (2, 1, 0)
+
+
+def test_a_task_is_rescheduled_in_place_within_the_tick_of_its_bucket():
+    """From a tick before the bucket on it moves, to be in time; with a later deadline it stays."""
+    state = WheelState(10, 20, 0)
+    [task] = place(state, 50)
+    bucket = task._tt_list
+    for deadline_ns, stays in ((51, True), (41, True), (40, False)):
+        assert state.try_reschedule_in_place(task, deadline_ns) is stays
+        assert (task.deadline_ns == deadline_ns) is stays
+    state.place(task, 40)
+    assert task._tt_list is not bucket
+    state._check()
+    assert drain(state, 40) and dispatched(state) == [40]

@@ -213,6 +213,19 @@ def test_new_marks_tell_what_was_read(pipe_ends):
         assert near._peers_msgs_read == 1
 
 
+@pytest.mark.parametrize("changed", [0, 1])
+def test_larger_marks_make_room(changed):
+    """A full writer is activated, whichever end has new marks; smaller marks make no room."""
+    near, far = ends = make(HighWaterMarks(1, 1))
+    while near.write(X):
+        pass
+    for mark, events in ((1, []), (2, ["write_activated"])):
+        ends[changed].set_hwms(HighWaterMarks(mark, mark))
+        deliver(near)
+        assert near.sink.events == events
+    assert [near.write(X) for _ in range(2)] == [True, False]
+
+
 def test_a_pipe_that_waited_for_a_bind():
     """It has the peer's name and marks from then on, and its socket hears of it."""
     near, _ = make(HighWaterMarks(2, 9))

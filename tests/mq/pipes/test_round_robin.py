@@ -127,6 +127,19 @@ def test_a_pipe_that_ends_inside_a_message():
     assert (queue.recv(), queue.last_pipe) == (None, stays)
 
 
+def test_whether_there_is_a_part_and_of_whom():
+    """Asking takes nothing; a pipe that has become empty is passed over."""
+    queue, one, two = FairQueue(), receiving_pipe(b"1"), receiving_pipe(b"2", b"3")
+    assert not queue.has_in()
+    queue.attach(one)
+    queue.attach(two)
+    for pipe, part in ((one, b"1"), (two, b"2"), (two, b"3")):
+        assert queue.has_in()
+        assert [queue.is_next(each) for each in (one, two)] == [pipe is one, pipe is two]
+        assert queue.recv() == part
+    assert not (queue.has_in() or queue.is_next(one) or queue.is_next(two))
+
+
 @pytest.mark.parametrize("more", [True, False])
 def test_a_receiver_that_ends_inside_a_message(more):
     """The part after is refused; the message is dropped to its end, and another can begin."""

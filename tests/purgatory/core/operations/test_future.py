@@ -11,6 +11,7 @@ import weakref
 import pytest
 
 from purgatory import OperationCancelled, OperationExpired, Purgatory
+from purgatory.core.operations.future import DeferredFuture
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness, all_in_threads
 
@@ -90,6 +91,17 @@ class TestAsAFuture:
             thread.start()
             assert future.result(HANG) == 7
             assert isinstance(p.defer("a", timeout=0.001).exception(HANG), OperationExpired)
+
+    @pytest.mark.parametrize("wait", [DeferredFuture.result, DeferredFuture.exception])
+    def test_a_thread_that_would_wait_in_vain_is_warned(self, wait):
+        """A thread that calls `result` or `exception`, before the end alone."""
+        p = Purgatory("unlit")
+        future = p.defer("k")
+        with pytest.warns(RuntimeWarning, match="never started"), pytest.raises(TimeoutError):
+            wait(future, 0)
+        p.complete("k")
+        wait(future, 0)
+        p.close()
 
     def test_has_all_that_the_standard_library_gives_its_own(self, harness):
         """Each field of the standard Future exists, some at first access, with the same type.

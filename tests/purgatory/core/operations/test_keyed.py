@@ -33,6 +33,24 @@ def test_the_completing_key_and_its_values():
     assert order.ends == [("sent", {"packed": 1, "sent": 3})]
 
 
+@pytest.mark.skipif(COMPILED, reason="a compiled function cannot be replaced")
+def test_an_interrupt_just_before_the_end(monkeypatch):
+    """The operation is pending; the key that did not complete it leaves no value behind."""
+    harness, order = PurgatoryHarness(), Order()
+    harness.purgatory.try_complete_else_watch(order, ["k"])
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(keyed, "try_set_outcome", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            harness.purgatory.complete("k", 1)
+    assert (order.completed, order.by_key, order.values) == (False, None, {})
+    harness.advance(5)
+    assert order.ends == [(None, {})]
+
+
 def test_values_are_a_copy():
     """values is a copy: changing it has no effect."""
     p = PurgatoryHarness().purgatory

@@ -8,6 +8,7 @@ from purgatory.service.client.arguments import (
     checked_text,
     checked_texts,
     duration_ms,
+    error_texts,
     moment_ms,
 )
 
@@ -40,6 +41,15 @@ def test_what_is_no_duration(duration, error):
     """The error names the value."""
     with pytest.raises(error, match=r"soon|delay|-1|inf"):
         duration_ms(duration, "delay")
+
+
+@pytest.mark.parametrize("error", [int, KeyboardInterrupt, SystemExit(1), "why", None])
+def test_what_is_no_error(error):
+    """Neither an exception that a handler would raise nor a class of them."""
+    assert error_texts(ValueError) == ("ValueError", "")
+    assert error_texts(ValueError("why")) == ("ValueError", "why")
+    with pytest.raises(TypeError, match="expected an Exception or a class of them"):
+        error_texts(error)
 
 
 @pytest.mark.parametrize("texts", [None, 5, "k", b"k"])

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 import zmq
@@ -113,6 +114,36 @@ def test_when_to_look_for_life(state, at):
         for name, value in state.items():
             setattr(link, name, value)
         assert link.next_look_at == (at if at is None else pytest.approx(at))
+    finally:
+        link.discard()
+
+
+@pytest.mark.skipif(COMPILED, reason="a compiled method cannot be replaced")
+@pytest.mark.parametrize(
+    ("state", "done"),
+    [
+        ({"_attempt_until": 3.0}, "the server does not answer"),
+        ({"_is_welcome": True}, "probe"),
+        ({"_is_welcome": True, "_is_probed": True}, "the server is silent"),
+        ({"_is_welcome": True, "_is_probed": True, "_has_choice": True}, "look for another"),
+    ],
+)
+def test_what_is_planned_is_done_at_its_time(monkeypatch, state, done):
+    """At the time of the next look, or the I/O thread would spin; not before."""
+    session = SimpleNamespace(expects_frames=True, probe=lambda: "probe", trial_hello=None)
+    link = ServerConnection(("tcp://127.0.0.1:1",), session, SocketOptions(None, 10.0), None)
+    link.probe_s, found = 2.0, []
+    monkeypatch.setattr(link, "drop", lambda reason, *_, **__: found.append(reason))
+    monkeypatch.setattr(link, "_send", found.append)
+    monkeypatch.setattr(link._scout, "look", lambda *_: found.append("look for another"))
+    try:
+        for name, value in state.items():
+            setattr(link, name, value)
+        at = link.next_look_at
+        for now, wanted in ((at - 0.01, []), (at, [done])):
+            monkeypatch.setattr(link, "_monotonic", lambda now=now: now)
+            link._look_for_life()
+            assert found == wanted
     finally:
         link.discard()
 

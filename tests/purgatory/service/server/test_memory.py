@@ -9,7 +9,12 @@ from purgatory.service.encoding import encode
 from purgatory.service.errors import TooManySessions
 from purgatory.service.job_messages import LimitSet, SetLimit
 from purgatory.service.protocol import Cancel, Complete, Completion, Fail, KeyFailure, Raw
-from purgatory.service.server.memory import PROCESS_BYTES, operation_bytes, text_bytes
+from purgatory.service.server.memory import (
+    PROCESS_BYTES,
+    StoredMemoryCheck,
+    operation_bytes,
+    text_bytes,
+)
 from purgatory.service.server.records import retention
 from purgatory.service.server.records.remembered_replies import RememberedReplies, session_key
 from tests.testing.naive_memory import naive_memory
@@ -195,6 +200,15 @@ def test_a_start_with_more_than_there_is_room_for(full, tmp_path):
     server.max_memory = needed
     server.open()
     assert server.state.purgatory.delayed == 600
+
+
+def test_a_start_with_a_little_more_than_it_may_take(step_server):
+    """A tenth of the room for operations is let through, to the byte."""
+    check = StoredMemoryCheck(step_server.store, PROCESS_BYTES + 10_000).check
+    check(PROCESS_BYTES + 11_000)
+    with pytest.raises(ServerError, match="what is stored takes"):
+        check(PROCESS_BYTES + 11_001)
+    StoredMemoryCheck(step_server.store, 0).check(10**12)
 
 
 @pytest.mark.parametrize("what", ["held", "values", "replies"])

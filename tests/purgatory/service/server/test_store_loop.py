@@ -8,6 +8,7 @@ import pytest
 from msgspec import Raw
 
 from purgatory.service.encoding import decode_answer, encode
+from purgatory.service.job_messages import Repeat, SetRepeat, TakeLease
 from purgatory.service.protocol import (
     Acknowledge,
     Cancel,
@@ -24,9 +25,11 @@ from purgatory.service.protocol import (
     TimeoutExtension,
     Work,
 )
-from purgatory.service.server.commands import StoreLoopStopped
+from purgatory.service.server.commands import RunTransaction, StoreLoopStopped, StoreReleased
+from purgatory.service.server.records import retention
 from purgatory.service.server.store_loop import MANY_ENDS
-from tests.testing.step_server import frames_of, operation
+from purgatory.service.store.rows import JournalPosition
+from tests.testing.step_server import RecordingSink, StepServer, frames_of, job, operation
 
 
 @pytest.fixture
@@ -42,6 +45,56 @@ def test_the_longest_sleep(server):
     assert server.store_loop.max_sleep() == pytest.approx(0.01025)
     server.time.ms += 20
     assert server.store_loop.max_sleep() == 0
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["well", "full"])
+def test_what_is_due_when_the_loop_wakes_is_done(tmp_path, monkeypatch, fails):
+    """Else the loop would spin; whatever has woken it, and also after a failed commit."""
+    monkeypatch.setattr(retention, "DELETED_PER_TRANSACTION", 1)
+    server = StepServer(tmp_path / "a.db", sink=RecordingSink())
+    server.hello()
+    server.submit(operation("a"), operation("late", timeout_ms=3000), job("j", timeout_ms=5))
+    server.complete("held", hold_ms=700)
+    server.complete("a's key")
+    server.sink.confirm(JournalPosition(9, 9, 9, 9, 9))
+    server.acknowledge(1)
+    server.ask(SetRepeat, Repeat("r", every_ms=40_000, kind="none"))
+    server.ask(TakeLease, "n", "holder", 2000, 0)
+    server.pass_time(6)
+    assert server.work(lease_ms=1500)
+    if fails:
+        server.faults.fail()
+        server.post(Submit, [operation("refused")])
+        server.step()
+    for wakes in range(60):
+        slept = server.store_loop.max_sleep()
+        assert slept > 0, wakes
+        server.time.us += round(slept * 1_000_000)
+        server.step(once=True)
+        if wakes == 3:
+            server.faults.clear()
+    assert not server.state.journal_numbers.has_deletable
+    server.store.close()
+
+
+def test_the_store_is_released_before_a_sleep_alone(server, monkeypatch):
+    """So the network thread may have it meanwhile; not before a look for commands."""
+    loop, sent = server.store_loop, []
+
+    def send(command):
+        sent.append(command)
+        loop.mailbox.send(RunTransaction())  # ends the sleep
+
+    monkeypatch.setattr(loop, "_send", send)
+    server.post(Submit, [operation("a")])
+    server.step()
+    assert not any(isinstance(command, StoreReleased) for command in sent)
+    while loop.mailbox.depth:
+        loop.wait(0)
+    taken = loop.unreleased
+    sent.clear()
+    loop.wait(None)
+    assert [(type(command), command.commands) for command in sent] == [(StoreReleased, taken)]
 
 
 def test_an_earlier_deadline_shortens_the_sleep(server):

@@ -16,13 +16,16 @@ async def run_async(_):
 class Bench:
     """A demand of four handlers at a time; kinds "slow" and "async" have limits of their own."""
 
-    def __init__(self):
+    def __init__(self, *kinds):
         retry = Retry(3, 1.0, 10.0)
         handlers = {
             "quick": make_handler(print, retry),
             "slow": make_handler(print, retry, HandlerLimits(None, 1)),
             "async": make_handler(run_async, retry, HandlerLimits(None, 99)),
+            "async too": make_handler(run_async, retry),
+            "other": make_handler(print, retry),
         }
+        handlers = {kind: handlers[kind] for kind in kinds or ("quick", "slow", "async")}
         self.now, self.asked = 100.0, []
         settings = WorkerSettings("jobs", "tcp://server", 4, 60_000, 10.0)
         self.demand = Demand(settings, handlers, self.send, lambda: self.now)
@@ -99,6 +102,17 @@ def test_kinds_of_which_jobs_were_given_back(bench):
     assert len(bench.asked) == 2
     bench.demand.go_on(lambda: running[1:])
     assert set(bench.asked[-1][0]) == {"quick", "slow", "async"}
+
+
+@pytest.mark.parametrize(
+    ("other", "stalls"), [("slow", True), ("async too", True), ("other", False)]
+)
+def test_which_workers_leave_out_a_kind(other, stalls):
+    """With a limit of a kind, or handlers of both sorts; else the room of all is enough."""
+    bench = Bench("quick", other)
+    running = bench.running(*["quick"] * 4)
+    bench.demand.stall(bench.demand.busy_kinds(running), running)
+    assert [set(asks[0]) for asks in bench.asked[1:]] == ([{other}] if stalls else [])
 
 
 def test_the_end(bench):

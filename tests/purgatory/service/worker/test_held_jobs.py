@@ -7,8 +7,8 @@ from purgatory.service.worker import held_jobs
 from purgatory.service.worker.held_jobs import HeldJobs, Pace
 
 
-def leased(number, token=1, attempt=1):
-    return LeasedJob(number, token, f"job {number}", "", attempt, 0, 0)
+def leased(number, token=1, attempt=1, kind=""):
+    return LeasedJob(number, token, f"job {number}", kind, attempt, 0, 0)
 
 
 def test_a_job_is_begun_once():
@@ -33,6 +33,20 @@ def test_a_job_that_is_leased_again():
     one = jobs.add(leased(1, token=5))
     assert jobs.add(leased(1, token=9)) is None
     assert one.lease.token == 9
+
+
+def test_late_jobs():
+    """All jobs not begun of the kinds that are late, once one has waited for so long."""
+    now = [10.0]
+    jobs = HeldJobs(60.0, lambda: now[0])
+    begun, one, _ = jobs.add(leased(1)), jobs.add(leased(2)), jobs.add(leased(3, kind="other"))
+    now[0] = 11.0
+    two = jobs.add(leased(4))
+    assert jobs.begin(begun)
+    assert jobs.take_late(9.9, lambda kind: kind == "") == []
+    assert jobs.take_late(10.0, lambda kind: kind == "") == [one, two]
+    assert jobs.take_late(99.0, lambda kind: kind == "") == []
+    assert len(jobs) == 2
 
 
 def test_the_server_is_told_of_each_beginning():

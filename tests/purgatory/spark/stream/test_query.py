@@ -361,3 +361,8 @@ def test_bad_arguments_are_named_before_a_checkpoint_is_made(
         feed.stream(spark, **argument)
     assert not feed.checkpoint.exists()
     assert not feed.out.exists()
+
+
+def test_the_least_arguments(spark, feed):
+    """One shard, events in order, and sources that are idle at once."""
+    assert feed.stream(spark, shards=1, watermark_ms=0, idle_seconds=0)

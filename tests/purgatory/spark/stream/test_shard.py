@@ -92,6 +92,34 @@ def test_an_extension_lasts_into_the_next_micro_batch():
     assert [(o.outcome, o.at_ms, o.deadline_ms) for o in outcomes] == [("completed", 20, 25)]
 
 
+def test_an_extended_operation_expires_at_its_new_deadline():
+    """Not at the old deadline, and without a further row for it."""
+    operation = [0, OPERATION, "f", 0, "o", "", 10, ["k"], 1]
+    extension = [5, EXTENSION, "f", 0, "o", 20]
+    before, after = ([[at_ms, EVENT, "f", 0, "other", 0, False]] for at_ms in (24, 25))
+    assert micro_batches([operation], [extension], before)[0] == []
+    outcomes, _ = micro_batches([operation], [extension], before, after)
+    assert [(o.outcome, o.at_ms, o.deadline_ms) for o in outcomes] == [("expired", 25, 25)]
+
+
+def test_what_ends_with_the_last_closed_instant_has_ended():
+    """In that micro-batch, whether it came with it or before."""
+    operation = [0, OPERATION, "f", 0, "o", "", 10, ["k"], 1]
+    rows = [operation, [0, EVENT, "f", 0, "held", 10, False], [10, EVENT, "f", 1, "x", 0, False]]
+    for batches in ([rows], [rows[:2], rows[2:]]):
+        outcomes, state = micro_batches(*batches)
+        assert [(o.outcome, o.at_ms) for o in outcomes] == [("expired", 10)]
+        assert state.holds.entries == state.watchers.entries == 0
+
+
+def test_rows_of_closed_instants_are_late():
+    """The last closed instant is one of these, also for the next micro-batch."""
+    rows = [[at_ms, EVENT, "f", 0, "k", 0, False] for at_ms in (9, 10, 11)]
+    shard = Shard(micro_batches(rows[:2])[1])
+    shard.take(rows)
+    assert (shard.late, shard.taken) == (rows[:2], rows[2:])
+
+
 def test_a_completion_that_is_not_held_replaces_a_hold():
     """The hold leaves the state, and its count: the number of buckets follows the count."""
     held, plain = [1, EVENT, "f", 0, "k", 99, False], [2, EVENT, "f", 1, "k", 0, False]

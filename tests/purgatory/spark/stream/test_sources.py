@@ -75,6 +75,22 @@ def test_a_directory_that_is_not_there_is_named(spark, tmp_path):
         directory_source(spark, f"{tmp_path}/none")
 
 
+@pytest.mark.parametrize("limit", [{}, {"maxFilesPerTrigger": "1"}])
+def test_rows_of_a_directory(spark, tmp_path, limit):
+    """They are awaited, of either format; a Parquet file is checked before."""
+    for name in ("parquet", "jsonl"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "jsonl" / "1.jsonl").write_text("no object\n")
+    pq.write_table(pa.table({"key": ["a"], "at_ms": [5]}), tmp_path / "parquet" / "1.parquet")
+    sources = [directory_source(spark, str(place)) for place in sorted(tmp_path.iterdir())]
+    for source in sources:
+        limited = Source(source.place, source.format, {**source.options, **limit})
+        assert limited.rows(spark, EVENTS_TABLE).isStreaming
+    pq.write_table(pa.table({"key": ["a"]}), tmp_path / "parquet" / "0.parquet")
+    with pytest.raises(SparkError, match=r"0\.parquet: .*at_ms"):
+        sources[1].rows(spark, EVENTS_TABLE)
+
+
 @pytest.mark.parametrize(
     ("unit", "as_integers"), [("us", "false"), ("ns", "false"), ("ns", "true")]
 )

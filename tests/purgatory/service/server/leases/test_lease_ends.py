@@ -192,6 +192,16 @@ class TestMoves:
             assert step_server.job("a").due_ms == step_server.time.ms + 5000
             step_server.crash()
 
+    @pytest.mark.parametrize(("later_ms", "moved"), [(-1, True), (0, True), (1, False)])
+    def test_of_a_job_that_was_taken_ahead(self, step_server, later_ms, moved):
+        """It is due already: True for now and before, and the worker keeps it."""
+        step_server.work(begins=True)
+        [leased] = due(step_server, "a")
+        due_job, at_ms = step_server.due_job("a"), step_server.time.ms + later_ms
+        assert step_server.change_jobs(lambda ends: ends.move(due_job, at_ms)) is moved
+        step_server.begin(leased)
+        assert step_server.finish(leased) == [True]
+
     def test_of_a_job_that_ends(self, step_server):
         """In the same transaction: False."""
         step_server.work(begins=True)

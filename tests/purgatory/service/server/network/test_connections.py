@@ -181,12 +181,16 @@ def test_a_process_that_is_stopped_during_an_attempt(connections, connection, so
     assert socket.sent == [b"reply"]
 
 
-def test_a_backlog_that_is_too_long(connections, connection, socket, posted, monkeypatch):
-    """The connection is dropped."""
-    monkeypatch.setattr(module, "BACKLOG_FRAMES", 1)
+@pytest.mark.parametrize("bound", ["BACKLOG_FRAMES", "BACKLOG_BYTES"])
+def test_a_backlog_that_is_too_long(connections, connection, socket, posted, monkeypatch, bound):
+    """The connection is dropped with the first frame, or byte, beyond."""
+    most = 2 if bound == "BACKLOG_FRAMES" else 2 * (module.FRAME_BYTES + 1)
+    monkeypatch.setattr(module, bound, most)
     socket.error = zmq.Again()
     connections.send(connection, b"1")
     connections.send(connection, b"2")
+    assert posted == []
+    connections.send(connection, b"")
     assert posted == [ClientDisconnected("c", b"r")]
     assert len(connections.by_route) == 0
     assert not connections.blocked

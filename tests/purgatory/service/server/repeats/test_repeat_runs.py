@@ -1,5 +1,7 @@
 """Runs of repeats, at a server whose clock the test moves."""
 
+from collections import Counter
+
 import pytest
 
 from purgatory.service.client.repeats.repeat_handle import RepeatHandle
@@ -27,6 +29,13 @@ class TestIntervals:
         assert [ms // SECOND for ms, _ in server.leased_at] == [10, 20, 30]
         assert lateness(server) <= {0, 1}
         assert server.state_of().last_ms == START_MS + 30 * SECOND
+
+    def test_a_run_is_submitted_in_its_millisecond(self, server):
+        """Neither before nor after; a server that sleeps as long as it says wakes once for it."""
+        server.repeat(every_ms=SECOND, kind="none")
+        for ms, submitted in ((SECOND - 1, 0), (1, 1)):
+            server.pass_time(ms)
+            assert len(server.state.known) == submitted
 
     def test_a_run_is_an_ordinary_job(self, server):
         """With the kind, the payload, the name as a tag, and an id that tells name and time."""
@@ -256,6 +265,18 @@ class TestMissed:
         server.sleep(SECOND)
         late = [job_id for _, job_id in server.leased_at if job_id.startswith("other")]
         assert len(late) == 3  # one that was missed, and two on time
+
+    def test_portions(self, server):
+        """A transaction submits so many runs of a repeat, and so many of all."""
+        for name in ("a", "b", "c"):
+            server.repeat(name, every_ms=10, missed="all", overlap="allow", kind="x")
+        server.store.close()
+        server.time.ms += HOUR
+        server.open()
+        server.step(once=True)
+        submitted = Counter(job_id[0] for job_id in server.state.known)
+        one, most = repeat_runs.STEPS_OF_ONE, repeat_runs.STEPS
+        assert sorted(submitted.values()) == [most - 2 * one, one, one]
 
     def test_a_million_skipped_times_are_passed_over_at_once(self, server):
         """One run of them, or none, takes one look."""

@@ -166,3 +166,15 @@ def test_a_clock_that_was_set(step_server):
     server.crash()
     [after] = server.store.remembered.read(server.state.remembered.places("a"))
     assert after.until_ms - before.until_ms == 5 * DAY_MS
+
+
+def test_the_loop_sleeps_between_two_looks(step_server):
+    """When it wakes for a look at the rows, it looks."""
+    server = step_server
+    end(server, "a")
+    server.pass_time(KEPT_MS)
+    assert places(server, "a") == [1]
+    for _ in range(20):
+        slept = server.store_loop.max_sleep()
+        assert 0 < slept <= LOOK_MS / 1000
+        server.pass_us(round(slept * 1_000_000))

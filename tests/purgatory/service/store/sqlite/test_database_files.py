@@ -201,6 +201,21 @@ def test_enough_bytes(tmp_path):
     preallocator.close()
 
 
+@pytest.mark.parametrize(
+    ("length", "enough", "extended"),
+    [(0, 10**9, 0), (1, 10**9, 65_537), (100_000, 100_000, 100_000), (100_000, 100_001, 200_000)],
+)
+def test_a_log_is_extended_once_when_it_is_full(tmp_path, length, enough, extended):
+    """Not again before commits have filled it; an empty log and a long log are not extended."""
+    file = tmp_path / "log"
+    file.write_bytes(b"x" * length)
+    preallocator = WalPreallocator(file, enough)
+    for _ in range(3):
+        assert preallocator.extend_if_full()
+        assert file.stat().st_size == extended
+    preallocator.close()
+
+
 def test_no_log(tmp_path):
     """A missing log is no error: a database in memory has none."""
     WalPreallocator(tmp_path / "none", 10).extend_if_full()
