@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -151,9 +152,9 @@ def print_table(
 
 
 def report_missing(names: Sequence[str], why: str) -> int:
-    """Print a line for each name; return the exit code."""
+    """Print a line for each name to stderr; return the exit code."""
     for name in names:
-        say(f"{name}: {why}")
+        say(f"{name}: {why}", file=sys.stderr)
     return BAD_NEWS if names else 0
 
 

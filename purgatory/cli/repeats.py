@@ -24,6 +24,7 @@ from purgatory.cli.output import (
     optional_text,
     print_facts,
     print_table,
+    report_missing,
     say,
 )
 from purgatory.printable import counted
@@ -236,7 +237,7 @@ def _find(client: Client, name: str, owner: str | None) -> RepeatHandle | None:
         names = ", ".join(repeat.client for repeat in found)
         raise ConfigError(f"{name}: {names} have a repeat of that name; expected --client")
     if not found:
-        say(f"{name}: there is no such repeat")
+        report_missing([name], "there is no such repeat")
         return None
     return own[0] if own else found[0]
 

@@ -10,6 +10,7 @@ Debian's cron, which cronsim follows, differs: there `0 */2 * * *` goes by real 
 skipped. Pure; any thread.
 """
 
+import re
 from datetime import UTC, datetime
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -30,6 +31,8 @@ _SHORT: Final = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
+# A range of one value with a step; cronsim goes on to the field's end, as for `5/2`.
+_RANGE_OF_ONE: Final = re.compile(r"\b(\w+)-\1/[1-9][0-9]*(?=[\s,]|$)")
 _FIELDS: Final = 5
 _MOST_CHARACTERS: Final = 1000
 _HOURS: Final = 24
@@ -48,7 +51,7 @@ class CronExpression:
             raise TypeError(f"cron is {text!r}; expected a text, as '30 2 * * *'")
         self.text: str = text
         self.tz: ZoneInfo = zone(tz)
-        self._fields: str = _SHORT.get(text.strip().lower(), text)
+        self._fields: str = _RANGE_OF_ONE.sub(r"\1", _SHORT.get(text.strip().lower(), text))
         if len(text) > _MOST_CHARACTERS or len(self._fields.split()) != _FIELDS:
             raise ValueError(f"cron is {text[:_MOST_CHARACTERS]!r}; {EXPECTED}")
         try:

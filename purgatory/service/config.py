@@ -24,6 +24,7 @@ _LOG_FORMATS: Final = ("text", "json")
 STORE_URLS: Final = ("postgresql://", "postgres://")
 # libzmq would take a larger port modulo 65,536.
 _MOST_PORT: Final = 65_535
+_ADDRESS: Final = re.compile(r"tcp://[^\s,/]+:(?P<port>[0-9]{1,5})|ipc://[^\s,]+")
 PARTITION: Final = re.compile(r"[a-z0-9_]{1,20}")
 #: The shortest `takeover_after`: a beat has to arrive within a quarter of it.
 LEAST_TAKEOVER_S: Final = 0.5
@@ -141,6 +142,11 @@ class Config:
             raise ConfigError(
                 f"takeover_after is {self.takeover_after:g}; expected at least {LEAST_TAKEOVER_S:g}"
             )
+        if self.advertise and not _is_reachable(self.advertise):
+            raise ConfigError(
+                f"advertise is {self.advertise!r}; expected the address of this server alone, "
+                "for clients, such as tcp://a:7411"
+            )
         if not self.advertise and _is_wildcard(self.bind):
             raise ConfigError(
                 f"bind is {self.bind!r}, at which no client can reach this server; "
@@ -188,6 +194,12 @@ class Config:
             if flags is not None and flags.get(name) is not None:
                 settings[name] = _parsed(f"--{name.replace('_', '-')}", flags[name], each)
         return cls(**settings)
+
+
+def _is_reachable(address: str) -> bool:
+    found = _ADDRESS.fullmatch(address)
+    in_range = found is not None and 0 < int(found["port"] or 1) <= _MOST_PORT
+    return in_range and not _is_wildcard(address)
 
 
 def _is_wildcard(bind: str) -> bool:

@@ -232,3 +232,24 @@ def test_repr():
         repr(CronExpression("5 4 * * *", "Asia/Tokyo"))
         == "CronExpression('5 4 * * *', 'Asia/Tokyo')"
     )
+
+
+@pytest.mark.parametrize(
+    ("cron", "same"),
+    [
+        ("51-51/1 * * * *", "51 * * * *"),
+        ("0 5-5/7,9 * * *", "0 5,9 * * *"),
+        ("0 0 3-3/2 * *", "0 0 3 * *"),
+        ("0 0 * jan-jan/3 *", "0 0 * 1 *"),
+        ("0 0 * * mon-mon/2", "0 0 * * 1"),
+        ("15-15/1,5-55/5 * * * *", "5-55/5 * * * *"),
+    ],
+)
+def test_a_range_of_one_value_with_a_step(cron, same):
+    """It is that value."""
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    expressions = [CronExpression(cron), CronExpression(same)]
+    last = [start, start]
+    for _ in range(20):
+        last = [each.next_after(at) for each, at in zip(expressions, last, strict=True)]
+        assert last[0] == last[1]

@@ -172,6 +172,13 @@ def test_a_database_that_servers_share():
         ({"store": STORE, "bind": "tcp://0.0.0.0:7411"}, "expected advertise as well"),
         ({"store": STORE, "bind": "tcp://*:7411"}, "expected advertise as well"),
         ({"store": STORE, "bind": "tcp://[::]:7411"}, "expected advertise as well"),
+        *(
+            ({"store": STORE, "advertise": address}, "expected the address of this server alone")
+            for address in (
+                *("a:7411", "tcp://a", "tcp://a:0", "tcp://a:65536", "tcp://0.0.0.0:7411"),
+                *("tcp://*:7411", "tcp://a:7411,tcp://b:7411", "http://a:7411", "tcp://a:7411/"),
+            )
+        ),
         ({"bind": "tcp://127.0.0.1:65536"}, "expected a port of at most 65535"),
         ({"partition": "orders"}, "partition is set; expected a store as well"),
         ({"require_replicated": True}, "require_replicated is set; expected a store as well"),

@@ -9,7 +9,7 @@ server has raised the epoch.
 come, or the database says anything beside COMMIT (as when a wait for its standby was cancelled: the
 group is visible and may yet be lost). Then the holder raises its own epoch, until that is done
 without doubt. A group still on its way meets the new epoch, and the count of groups says whether
-this group is there. It is never sent again.
+this group is there. A lost group is sent once more, with the new epoch.
 
 One thread at a time.
 """
@@ -67,6 +67,10 @@ def wire_reading(reading: ClockReading) -> list[bytes | None]:
     return [None if one is None else wire_int(one) for one in reading]
 
 
+class _GroupLost(StoreError):
+    """A group in doubt is not there, and cannot come: its epoch has ended."""
+
+
 class Groups:
     """Writes the groups of the holder of `lease`.
 
@@ -122,6 +126,12 @@ class Groups:
         Returns the rows of each statement; nothing if the group was in doubt, and is there. Raises
         StoreError if nothing was kept, StoreFenced if nothing ever will be.
         """
+        try:
+            return self._write_once(statements, last)
+        except _GroupLost:  # a second loss may be the group's fault
+            return self._write_once(statements, last)
+
+    def _write_once(self, statements: Sequence[Statement], last: JournalPosition) -> list[Rows]:
         before = [BEGIN, *statements]
         if self._require_replicated:
             before.append(_REQUIRE_REPLICATED)
@@ -200,14 +210,14 @@ class Groups:
     # Doubt.
 
     def _resolve(self, why: str) -> None:
-        """Find out whether the group is there. Raises StoreError if it is not."""
+        """Find out whether the group is there. Raises _GroupLost if it is not."""
         log.warning("%s: it is unknown whether a commit succeeded: %s", self._database.where, why)
         commits = self._raise_epoch()
         if commits == self._commits + 1:
             self._commits = commits
             log.warning("%s: that commit succeeded", self._database.where)
             return
-        raise StoreError(f"{self._database.where}: a commit failed: {why}")
+        raise _GroupLost(f"{self._database.where}: a commit failed: {why}")
 
     def _raise_epoch(self) -> int:
         """Raise the own epoch, with retries; return the count of groups then."""

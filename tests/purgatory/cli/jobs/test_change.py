@@ -13,8 +13,8 @@ def test_cancel(run, client):
         client.schedule(60, job_id=job_id, kind="mail" if job_id < "c" else "print", tags=["t"])
     assert run("cancel", "a", "x") == (
         1,
-        "1 job cancelled\nx: it is dead, has ended, or is not known\n",
-        "",
+        "1 job cancelled\n",
+        "x: it is dead, has ended, or is not known\n",
     )
     assert client.job("a").state == "cancelled"
     assert run("cancel", "--tag", "t", "--kind", "print") == (0, "2 jobs cancelled\n", "")
@@ -26,8 +26,8 @@ def test_dead_jobs(run, dead):
     """They are sent again and dropped, by id, by filters or all."""
     assert run("drop", "a", "x") == (
         1,
-        "1 job dropped\nx: no dead job has this id\n",
-        "",
+        "1 job dropped\n",
+        "x: no dead job has this id\n",
     )
     assert run("retry", "--kind", "print") == (0, "1 job sent again\n", "")
     assert dead.job("c").state == "ready"
@@ -48,8 +48,8 @@ def test_times(run, client):
     assert client.job("a").due >= before + timedelta(hours=1) - timedelta(milliseconds=5)
     assert run("run", "a", "x") == (
         1,
-        "1 job to be run now\nx: it runs, is dead, has ended, or is not known\n",
-        "",
+        "1 job to be run now\n",
+        "x: it runs, is dead, has ended, or is not known\n",
     )
     eventually(lambda: client.job("a").state == "ready")
 

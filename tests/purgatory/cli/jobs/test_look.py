@@ -1,5 +1,6 @@
 """`purgatory jobs list` and `show`."""
 
+import json
 import re
 
 
@@ -49,6 +50,6 @@ def test_show(run, rows, dead):
     assert [row["state"] for row in rows("show", "b", "c")] == ["dead", "dead"]
     [[attempt]] = [row["history"] for row in rows("show", "b")]
     assert (attempt["number"], attempt["error"]) == (1, "ValueError: no such address")
-    code, out, err = run("show", "x", "a")
-    assert (code, err) == (1, "")
-    assert "x: the server does not know this job" in out
+    code, out, err = run("show", "x", "a", "--json")
+    assert (code, err) == (1, "x: the server does not know this job\n")
+    assert [json.loads(line)["job_id"] for line in out.splitlines()] == ["a"]

@@ -9,7 +9,7 @@ function tell(done, yes, no) {
   notice(done ? `${yes} On disk.` : no, done ? "good" : "bad");
 }
 
-const ENDED = "Nothing was changed: it runs, has ended, or is not known any more.";
+const ENDED = "Nothing was changed: its state is another one by now, or it is not known any more.";
 
 export async function runJob(id) {
   tell((await change("POST", `${path("jobs", id)}/run`)).done, `${id} runs now.`, ENDED);
