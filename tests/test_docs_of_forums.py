@@ -1,16 +1,20 @@
 """What the pages answer to questions of a forum is what the code does."""
 
+import asyncio
+import contextvars
 import importlib
 import inspect
 import re
 import threading
 
 import freezegun
+from prometheus_client import CollectorRegistry
 
 from purgatory import OperationExpired, Purgatory
 from purgatory.service import Client, Config, Server, ServiceDaemon, Worker
 from tests.test_docs import ROOT, text_of
 from tests.testing.purgatory_harness import HANG
+from timingwheel import InlineExecutor, ManualClock, Timer
 
 
 def test_the_reference_leaves_out_the_methods_of_builtins():
@@ -85,3 +89,79 @@ def test_a_database_does_not_shrink(tmp_path):
             client.complete(f"paid:{number}")
     assert database.stat().st_size >= full
     assert "The file of the database does not shrink" in text_of("docs/service.md")
+
+
+def test_which_context_a_callback_has():
+    """coming-from.md: that of its thread, or the given one."""
+    name = contextvars.ContextVar("name", default="none")
+    given = contextvars.copy_context()
+    given.run(name.set, "mine")
+    clock, seen = ManualClock(), []
+    timer = Timer(clock=clock, executor=InlineExecutor())
+    given.run(timer.schedule, 0.001, lambda: seen.append(name.get()))
+    timer.schedule(0.002, lambda: seen.append(name.get()), context=given)
+    clock.advance(1)
+    timer.advance_clock()
+    assert seen == ["none", "mine"]
+    row = "of its scheduler's `contextvars` | only with `context=contextvars.copy_context()`"
+    assert row in text_of("docs/coming-from.md")
+
+
+def test_which_call_schedules_many_jobs():
+    """service.md: `schedule_later` does not wait; after `flush` all jobs are there."""
+    config = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="")
+    with ServiceDaemon(config) as service, Client(service.server.address, name="shop") as client:
+        later = [client.schedule_later("1h", kind="mail") for _ in range(1000)]
+        client.flush()
+        assert client.job_counts() == {("mail", "scheduled"): 1000}
+        assert all(each.result(HANG).is_new for each in later)
+    assert "`schedule_later`, which returns a future of the job's handle" in text_of(
+        "docs/service.md"
+    )
+
+
+def test_a_kind_has_no_more_room_than_its_worker():
+    """service.md: `concurrency` of a kind is within the worker's."""
+    config = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="")
+    running, most, go_on = [], [], asyncio.Event()
+    with ServiceDaemon(config) as service, Client(service.server.address, name="shop") as client:
+        worker = Worker(service.server.address, name="shop", concurrency=2)
+
+        @worker.on("call", concurrency=50)
+        async def call(job):
+            running.append(job.id)
+            most.append(len(running))
+            if len(running) == 2:
+                go_on.set()
+            await go_on.wait()
+            await asyncio.sleep(0)
+            running.remove(job.id)
+
+        jobs = [client.schedule(0, kind="call") for _ in range(20)]
+        with worker:
+            for job in jobs:
+                job.result(HANG)
+    assert max(most) == 2
+    assert "is for one worker, at most its own `concurrency`;" in text_of("docs/service.md")
+
+
+def test_a_repeat_that_no_program_declares():
+    """howto/nightly-report.md: it is the server's, and goes on."""
+    config = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="")
+    with ServiceDaemon(config) as service:
+        with Client(service.server.address, name="shop") as client:
+            client.repeat("poll", every="1h", kind="poll")
+        with Client(service.server.address, name="shop") as client:
+            assert [each.name for each in client.repeats()] == ["poll"]
+    statement = "A repeat that no program declares any more goes on until `delete`."
+    assert statement in text_of("docs/howto/nightly-report.md")
+
+
+def test_the_metrics_describe_themselves():
+    """README.md: each figure of a purgatory has a text for Prometheus."""
+    registry = CollectorRegistry()
+    with Purgatory(registry=registry):
+        families = list(registry.collect())
+    assert len(families) >= 12
+    assert all(family.documentation for family in families)
+    assert "`/metrics` describes each figure" in text_of("README.md")
