@@ -8,11 +8,13 @@ import re
 import threading
 
 import freezegun
+import pytest
 from prometheus_client import CollectorRegistry
 
 from purgatory import OperationExpired, Purgatory
-from purgatory.service import Client, Config, Server, ServiceDaemon, Worker
+from purgatory.service import Client, Config, Job, JobFailed, Server, ServiceDaemon, Worker
 from tests.test_docs import ROOT, text_of
+from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 from timingwheel import InlineExecutor, ManualClock, Timer
 
@@ -165,3 +167,64 @@ def test_the_metrics_describe_themselves():
     assert len(families) >= 12
     assert all(family.documentation for family in families)
     assert "`/metrics` describes each figure" in text_of("README.md")
+
+
+def test_a_handler_is_a_plain_function():
+    """howto/testing.md: the decorator returns the function, and a test makes its `Job`."""
+
+    @Worker("tcp://127.0.0.1:1", name="shop").on("mail")
+    def mail(job):
+        return job.payload["to"], job.attempt, job.cancelled.is_set()
+
+    job = Job("mail-17", "mail", {"to": "ada"}, attempt=1, token=1, submitted_ms=0, due_ms=0)
+    assert mail(job) == ("ada", 1, False)
+    assert "can call it with a `purgatory.service.Job`" in text_of("docs/howto/testing.md")
+
+
+def test_when_http_answers(tmp_path):
+    """service.md: a server over SQLite has loaded its database before it listens for HTTP."""
+    config = Config(data_dir=tmp_path, bind="tcp://127.0.0.1:0", http_bind="127.0.0.1:0")
+    loaded = []
+    with ServiceDaemon(config, lambda _, facts: loaded.append(facts["pending"])) as service:
+        assert service.url
+        with Client(service.server.address) as client:
+            client.defer("paid:17", timeout=3600)
+            client.flush()
+    daemon = ServiceDaemon(config, lambda _, facts: loaded.append(facts["pending"]))
+    assert not daemon.url
+    with daemon:
+        assert loaded == [0, 1]
+    assert "both answer once the database is loaded" in text_of("docs/service.md")
+
+
+def test_where_a_password_is_not_seen():
+    """high-availability.md: the environment may have the URL of the store."""
+    url = "postgresql://me:secret@db/purgatory"
+    config = Config.load(environment={"PURGATORY_STORE": url})
+    assert config.store == url
+    assert "secret" not in repr(config)
+    statement = "give a password in `PURGATORY_STORE`, or in a file with `PGPASSFILE`"
+    assert statement in text_of("docs/high-availability.md")
+
+
+def test_who_is_told_of_a_dead_job():
+    """service.md: `result` raises, and no client gets an outcome."""
+    config = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="")
+    told = []
+    with ServiceDaemon(config) as service:
+        worker = Worker(service.server.address, name="shop")
+
+        @worker.on("fax", max_attempts=1)
+        def fax(job):
+            raise RuntimeError("no paper")
+
+        address = service.server.address
+        other = Client(address, name="shop")
+        with worker, other, Client(address, name="shop", on_outcome=told.append) as client:
+            with pytest.raises(JobFailed):
+                client.schedule(0, kind="fax").result(HANG)
+            other.defer("paid:17", timeout=0)
+            eventually(lambda: told)
+    assert [outcome.outcome for outcome in told] == ["expired"]
+    statement = "To learn of them, wait in `result` (`JobFailed`), or use the alert"
+    assert statement in text_of("docs/service.md")
