@@ -242,9 +242,15 @@ def test_a_job_of_a_kind_that_no_worker_handles():
         with worker:
             lost = client.schedule(0, kind="mial")
             assert client.schedule(0, kind="mail").result(HANG) == "mail"
-            status = lost.status()
-    assert (status.state, status.why) == ("ready", "no worker for this kind")
-    statement = "a job of a kind that no worker handles stays `ready`, without an error"
+            statuses = [lost.status()]
+            with Client(service.server.address, name="cli-me@host") as other:
+                statuses.append(other.schedule(0, kind="mail").status())
+    reason = ("ready", "no worker of this client for this kind")
+    assert [(status.state, status.why) for status in statuses] == [reason, reason]
+    assert f"`{reason[1]}`" in text_of("docs/troubleshooting.md")
+    statement = (
+        "a job of a kind that no worker of its client handles stays `ready`, without an error"
+    )
     assert statement in text_of("docs/service.md")
 
 
