@@ -12,7 +12,16 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from purgatory import OperationExpired, Purgatory
-from purgatory.service import Client, Config, Job, JobFailed, Server, ServiceDaemon, Worker
+from purgatory.service import (
+    Client,
+    Config,
+    Job,
+    JobFailed,
+    Server,
+    ServiceDaemon,
+    Worker,
+)
+from purgatory.service.errors import Malformed, TimeoutTooLong
 from tests.test_docs import ROOT, text_of
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
@@ -227,4 +236,22 @@ def test_who_is_told_of_a_dead_job():
             eventually(lambda: told)
     assert [outcome.outcome for outcome in told] == ["expired"]
     statement = "To learn of them, wait in `result` (`JobFailed`), or use the alert"
+    assert statement in text_of("docs/service.md")
+
+
+def test_how_far_ahead_a_time_may_be():
+    """service.md: `max_timeout` bounds timeouts, holds, delays and intervals."""
+    config = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="")
+    beyond = config.max_timeout + 1
+    with ServiceDaemon(config) as service, Client(service.server.address, name="shop") as client:
+        with pytest.raises(TimeoutTooLong):
+            client.defer("paid:17", timeout=beyond).result(HANG)
+        with pytest.raises(TimeoutTooLong):
+            client.complete("paid:17", hold=beyond)
+        with pytest.raises(TimeoutTooLong):
+            client.schedule(beyond, kind="mail")
+        with pytest.raises(Malformed):
+            client.repeat("mail", every=beyond, kind="mail")
+    days = config.max_timeout / 86400
+    statement = f"a job's delay and an interval last at most {days:.0f} days (`max_timeout`)"
     assert statement in text_of("docs/service.md")
