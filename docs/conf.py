@@ -19,7 +19,9 @@ myst_heading_anchors = 3
 default_role = "literal"
 autodoc_default_options = {
     "members": True,
-    "inherited-members": "object, BaseException, Exception, OSError, Future, tuple, bytearray, int",
+    "inherited-members": (
+        "object, BaseException, Exception, OSError, Future, tuple, bytearray, int, str"
+    ),
 }
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"

@@ -11,6 +11,8 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from uuid import UUID
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -170,11 +172,23 @@ def test_what_a_value_may_be():
     """service.md: what MessagePack can hold."""
     config = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="")
     moment = datetime(2027, 3, 1, 9, tzinfo=UTC)
-    sent = [b"x", moment, (1, 2), {3}, Amount(5)]
+    naive = moment.replace(tzinfo=None)
+    sent = [
+        b"x",
+        moment,
+        (1, 2),
+        {3},
+        Amount(5),
+        Decimal("1.10"),
+        UUID(int=7),
+        moment.date(),
+        naive,
+    ]
+    texts = ["1.10", str(UUID(int=7)), "2027-03-01", "2027-03-01T09:00:00"]
     with ServiceDaemon(config) as service, Client(service.server.address) as client:
         paid = client.defer("paid:17", timeout=HANG)
         client.complete("paid:17", sent)
-        assert paid.result(HANG) == [b"x", moment, [1, 2], [3], {"cents": 5}]
+        assert paid.result(HANG) == [b"x", moment, [1, 2], [3], {"cents": 5}, *texts]
         for call in (client.complete, lambda key, value: client.defer(key, payload=value)):
             with pytest.raises(TypeError):
                 call("paid:17", object())
@@ -185,7 +199,8 @@ def test_what_a_value_may_be():
     assert (
         "A payload or value is what MessagePack can hold (else `TypeError`), with at most "
         f"{MAX_LEVELS} levels of lists and dicts. A tuple or set arrives as a list, a dataclass as "
-        "a dict; bytes and an aware datetime arrive unchanged."
+        "a dict, a Decimal, UUID, date or naive datetime as a text; bytes and an aware datetime "
+        "arrive unchanged."
     ) in page
 
 
@@ -227,9 +242,15 @@ def test_a_job_of_a_kind_that_no_worker_handles():
         with worker:
             lost = client.schedule(0, kind="mial")
             assert client.schedule(0, kind="mail").result(HANG) == "mail"
-            status = lost.status()
-    assert (status.state, status.why) == ("ready", "no worker for this kind")
-    statement = "a job of a kind that no worker handles stays `ready`, without an error"
+            statuses = [lost.status()]
+            with Client(service.server.address) as other:  # of a random name
+                statuses.append(other.schedule(0, kind="mail").status())
+    reason = ("ready", "no worker of this client for this kind")
+    assert [(status.state, status.why) for status in statuses] == [reason, reason]
+    assert f"`{reason[1]}`" in text_of("docs/troubleshooting.md")
+    statement = (
+        "a job of a kind that no worker of its client handles stays `ready`, without an error"
+    )
     assert statement in text_of("docs/service.md")
 
 

@@ -266,7 +266,7 @@ def test_how_many_handlers_may_hang():
         finally:
             end.set()
     statement = (
-        "If more than `concurrency` handlers hang like this, of the worker or of a kind that"
+        "If more handlers hang like this than the `concurrency` of the worker or of their kind,"
     )
     assert statement in text_of("docs/service.md")
 
@@ -275,9 +275,7 @@ def test_when_a_job_that_was_taken_ahead_loses_an_attempt():
     """service.md; tests/purgatory/service/server/leases/test_job_leases.py makes the losses."""
     assert MAX_LOSSES == 5
     page = text_of("docs/service.md")
-    assert (
-        "if five workers have lost their connections when this job was their next, its next" in page
-    )
+    assert "after five workers have lost their connections with this job next in line, its" in page
     said = (
         "If five connections were lost with the job next to begin, its next attempts begin with the"
     )

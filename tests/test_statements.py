@@ -43,10 +43,7 @@ from purgatory.testing.world.world import NS_PER_S
 from scripts.draw_architecture import LEAVES_AND_ROOF
 from tests.mutants.__main__ import WORLDS as FOUND_IN
 from tests.mutants.exact_mutants import WORLDS as FOUND_IN_BY_MODEL
-from tests.simulation import faults
 from tests.simulation.jobs.worker_group import JOBS_SETTLE_S
-from tests.simulation.programs import workload
-from tests.simulation.rot import ROT_SEEDS
 from tests.simulation.steering.job_book import LATER_NS
 from tests.test_docs import FENCE, PAGES, ROOT, blocks, environment, name_of
 from timingwheel import InlineExecutor, ManualClock, Timer, TimerTask
@@ -121,12 +118,6 @@ def settings():
     return {each.name: each.default for each in fields(Config)}
 
 
-def sum_of(numbers):
-    """Return numbers as a page names them: 1, 2 or 3."""
-    *first, last = map(str, numbers)
-    return f"{', '.join(first)} or {last}" if first else last
-
-
 # (page, what it says): the values come from the code.
 STATEMENTS = [
     ("glossary.md", f"by default {DEFAULT_TICK_MS} ms (`tick_ms`)"),
@@ -154,12 +145,6 @@ STATEMENTS = [
     ("protocol.md", f"at most {MAX_LEVELS} levels"),
     ("service.md", f"max_pending = {settings()['max_pending']:_}"),
     ("service.md", f'retention = "{settings()["retention"] / 86400:.0f}d"'),
-    ("simulation.md", f"with the remainder {sum_of(workload.STRANGER_SEEDS)}, divided by 16"),
-    ("simulation.md", f"Seeds with the remainder {sum_of(ROT_SEEDS)} end with one to 64 flipped"),
-    ("simulation.md", f"the remainder {sum_of(faults._UPGRADE_SEEDS)}, divided by 16, have upgr"),
-    ("simulation.md", f"Seeds with the remainder {sum_of(faults._LATER_SEEDS)} draw upgrades"),
-    ("simulation.md", f"seeds with {sum_of(workload.ASYNC_SEEDS)} have clients of asyncio"),
-    ("simulation.md", f"in seeds with {sum_of(workload.LAST_MOMENT_SEEDS)} programs submit"),
     ("simulation.md", f"all jobs end within {JOBS_SETTLE_S:.0f} seconds"),
     ("simulation.md", f"at most {LATER_NS // NS_PER_S} seconds longer"),
     ("simulation.md", f"found within {FOUND_IN} worlds"),

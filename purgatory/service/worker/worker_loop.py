@@ -6,6 +6,7 @@ For the worker's own thread. `begin` and `end` are for the `HandlerRunner`, `sto
 the client's I/O thread delivers jobs and answers.
 """
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Mapping
@@ -329,7 +330,7 @@ class WorkerLoop:
         try:
             error = self._set_result(end, held) if error is None else error
             if error is not None:
-                self._note_failure(held.leased, end, error)
+                self._note_failure(held, end, error)
         finally:  # also if a log handler raises
             self._ends.send(held, end)
         if self._demand.is_due:
@@ -355,7 +356,7 @@ class WorkerLoop:
         end = LeaseEnd(held.leased.number, held.token, How.DONE)
         error = TimeLimit(f"the handler runs longer than its time limit of {limit:g} s")
         try:
-            self._note_failure(held.leased, end, error)
+            self._note_failure(held, end, error)
         finally:
             self._ends.send(held, end)
         self._check_lost(held.leased.kind, handler)
@@ -375,11 +376,15 @@ class WorkerLoop:
             )
             self.stop(0)
 
-    def _note_failure(self, leased: LeasedJob, end: LeaseEnd, error: BaseException) -> None:
+    def _note_failure(self, held: HeldJob, end: LeaseEnd, error: BaseException) -> None:
+        leased = held.leased
         retry = self._handlers[leased.kind].retry
         end.how = How.FAILED
         delay, longest, uniform = retry.delay, retry.max_delay, self._platform.uniform
         end.delay_ms = int(1000 * backoff_s(leased.attempt, delay, longest, uniform))
         end.error = ": ".join(described(error))[:_ERROR_LENGTH]
+        if held.is_cancelled and isinstance(error, asyncio.CancelledError):
+            log.info("worker %r: job %r was cancelled", self._settings.name, leased.op_id)
+            return
         log.warning("worker %r: attempt %d of %d at job %r has failed", self._settings.name,
                     leased.attempt, retry.max_attempts, leased.op_id, exc_info=error)  # fmt: skip

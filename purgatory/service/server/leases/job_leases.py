@@ -42,7 +42,7 @@ MAX_ASSIGNED: Final = 512
 #: server hears of the beginning would else kill workers for ever.
 MAX_LOSSES: Final = 5
 #: Why a ready job, of a kind without a limit, is not with a worker.
-NO_WORKER: Final = "no worker for this kind"
+NO_WORKER: Final = "no worker of this client for this kind"
 BUSY: Final = "the workers are busy"
 #: A token is the epoch, about Unix seconds, and in so many bits a count: a million leases a second,
 #: and below 2^53, so exact in JavaScript, until 2242.

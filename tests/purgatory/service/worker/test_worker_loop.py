@@ -1,5 +1,8 @@
 """WorkerLoop: stepped without threads, with a clock that the test moves."""
 
+import asyncio
+import logging
+
 import pytest
 
 from purgatory.service.client.calls import Keeping
@@ -343,6 +346,25 @@ class TestCancel:
         assert bench.runner.cancelled == [one]
         bench.loop.end(one, None)
         assert [end.how for end, _ in bench.calls.ended] == [How.DONE]
+
+    @pytest.mark.parametrize(
+        ("is_cancelled", "error", "warnings"),
+        [
+            (True, asyncio.CancelledError(), 0),
+            (True, RuntimeError(), 1),
+            (False, asyncio.CancelledError(), 1),
+        ],
+    )
+    def test_a_cancelled_coroutine(self, bench, caplog, is_cancelled, error, warnings):
+        """The log tells of no failed attempt if the job's cancellation ended it."""
+        one = bench.give(1)
+        assert bench.loop.begin(one)
+        if is_cancelled:
+            self.cancel(bench, one)
+        with caplog.at_level(logging.WARNING, "purgatory"):
+            bench.loop.end(one, error)
+        assert len(caplog.records) == warnings
+        assert [end.how for end, _ in bench.calls.ended] == [How.FAILED]
 
     @pytest.mark.parametrize("recall", [False, True])
     def test_a_job_that_was_not_begun(self, bench, recall):
