@@ -35,12 +35,13 @@ from purgatory.cli.output import (
 from purgatory.errors import OperationCancelled, OperationExpired
 from purgatory.printable import counted
 from purgatory.service.errors import ConfigError, OperationFailed
+from purgatory.trace.validation import OUTCOMES
 
 if TYPE_CHECKING:
     from purgatory.service.client.futures import SubmissionReceipt
     from purgatory.service.protocol import OperationStatus
 
-_STATES: Final = ("pending", "completed", "failed", "expired", "cancelled")
+_STATES: Final = ("pending", *OUTCOMES)
 _ORDERS: Final = ("oldest", "newest")
 _HEAD: Final = (
     "operation",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from purgatory.cli.options import SubParsers, add_command, import_extra
 from purgatory.cli.spark.session import add_session_options, command_session
@@ -84,27 +84,14 @@ def add_report(subparsers: SubParsers) -> None:
     parser.add_argument(
         "--export", metavar="DIR", help="write the data of each figure there, as CSV"
     )
-    _add_numbers(
-        parser,
-        "--share",
-        float,
-        "SHARE",
-        "wanted shares of completions, 0 to 1 (default 0.5 0.9 0.95 0.99 0.999)",
-    )
-    _add_numbers(
-        parser, "--tick-ms", float, "MS", "ticks of wheels to consider (default 0.2 1 10 100 1000)"
-    )
-    _add_numbers(
-        parser, "--wheel-size", int, "SLOTS", "sizes of wheels to consider (default 20 64 512)"
-    )
+    text = "wanted shares of completions, 0 to 1 (default 0.5 0.9 0.95 0.99 0.999)"
+    parser.add_argument("--share", type=float, nargs="+", metavar="SHARE", help=text)
+    text = "ticks of wheels to consider (default 0.2 1 10 100 1000)"
+    parser.add_argument("--tick-ms", type=float, nargs="+", metavar="MS", help=text)
+    text = "sizes of wheels to consider (default 20 64 512)"
+    parser.add_argument("--wheel-size", type=int, nargs="+", metavar="SLOTS", help=text)
     parser.add_argument("--strict", action="store_true", help="fail when a row breaks a rule")
     add_session_options(parser)
-
-
-def _add_numbers(
-    parser: argparse.ArgumentParser, flag: str, kind: Any, metavar: str, text: str
-) -> None:
-    parser.add_argument(flag, type=kind, nargs="+", metavar=metavar, help=text)
 
 
 def _report(arguments: argparse.Namespace) -> int:

@@ -135,7 +135,7 @@ def _compute_report(
     bin_ms = bin_width_ms(total.last_ms - total.first_end_ms + 1)
     progress("waits, timeouts and times")
     counts = aggregates.count_values(outcomes, operations, bin_ms, exact=exact)
-    histograms = collect(counts, ValueCount, aggregates.WAIT)
+    histograms: _Histograms = collect(counts, ValueCount, aggregates.WAIT)
     progress("hot keys")
     hot_keys = aggregates.hot_keys(outcomes, operations, options.max_keys).collect()
     kind_curves = {

@@ -73,7 +73,7 @@ def _compute(jobs: DataFrame, exact_rows: int, max_kinds: int) -> JobsReport | N
     jobs = fold_kinds(jobs, [row.kind for row in kinds])
     exact = total.ended <= exact_rows
     ends = job_counts.count_ends(jobs, LATE_MS, exact=exact)
-    counts = collect(ends, EndCount, job_counts.HOUR)
+    counts: _Counts = collect(ends, EndCount, job_counts.HOUR)
     intervals = _intervals(jobs) if exact else {}
     runs = counts.get(job_counts.RUN, {})
     return JobsReport(

@@ -22,6 +22,7 @@ from purgatory.spark.report.page.plot import (
     rate_scale,
     time_scale,
 )
+from purgatory.trace.validation import OUTCOMES
 
 if TYPE_CHECKING:
     from purgatory.spark.report.content import (
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 # Most kinds with a bar; most lines until the reader chooses.
 MAX_BARS: Final = 12
 SHOWN_LINES: Final = 4
-OUTCOMES: Final = ("completed", "failed", "expired", "cancelled")
-_COLOURS: Final = 6
+#: Of lines and dots.
+COLOURS: Final = 6
 _ROW: Final = 26  # pixels of a bar
 
 
@@ -79,7 +80,7 @@ def kind_legend(kinds: Mapping[Kind, int]) -> list[LegendEntry]:
 
 def kind_css(number: int) -> str:
     """Return the classes of a kind's elements: number, colour and dashes."""
-    return f"k{number} c{number % _COLOURS} d{number // _COLOURS}"
+    return f"k{number} c{number % COLOURS} d{number // COLOURS}"
 
 
 def _plot_of_rows(labels: Iterable[str], x: Scale, *, narrow: bool) -> Plot:

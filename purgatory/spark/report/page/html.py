@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from purgatory.spark.report import formatting
+from purgatory.spark.report.page.charts import COLOURS
+from purgatory.trace.validation import OUTCOMES
 
 if TYPE_CHECKING:
     from purgatory.spark.report.content import Advice
@@ -158,9 +160,7 @@ _DARK: Final = """
   --series-0: #e8ebef; --series-1: #56b4e9; --series-2: #f0883e;
   --series-3: #2fbf94; --series-4: #de8fc0; --series-5: #e0c341;
 """
-_COLOURS: Final = range(6)
 _MAX_KINDS: Final = 22  # the total, twenty, and the others
-_OUTCOMES: Final = ("completed", "failed", "expired", "cancelled")
 
 _ELEMENTS: Final = """
 * { box-sizing: border-box; }
@@ -273,7 +273,7 @@ def _series() -> str:
     rules = [
         f".line.c{n} {{ stroke: var(--series-{n}); }} .dot.c{n} {{ fill: var(--series-{n}); }} "
         f".swatch.c{n} {{ background: var(--series-{n}); }}"
-        for n in _COLOURS
+        for n in range(COLOURS)
     ]
     dashes = ("", "8 4", "2 3", "8 3 2 3")
     rules += [f".line.d{n} {{ stroke-dasharray: {dashes[n]}; }}" for n in (1, 2, 3)]
@@ -281,7 +281,7 @@ def _series() -> str:
         f".swatch.d{n} {{ mask: repeating-linear-gradient(90deg, #000 0 {on}px, #0000 0 {of}px); }}"
         for n, on, of in ((1, 5, 8), (2, 2, 4), (3, 5, 6))
     ]
-    rules += [f".{o} {{ fill: var(--{o}); background: var(--{o}); }}" for o in _OUTCOMES]
+    rules += [f".{o} {{ fill: var(--{o}); background: var(--{o}); }}" for o in OUTCOMES]
     rules += [
         f"figure:has(input.k{n}:not(:checked)) svg .k{n} {{ display: none; }}"
         for n in range(_MAX_KINDS)
