@@ -243,6 +243,16 @@ class Socket(blocking_socket.Socket):
         super()._with_address(call, address)  # a bind or connect, which processes commands
         self._waiters.schedule()
 
+    def unbind(self, addr: str | bytes) -> None:
+        """As of a blocking socket."""
+        super().unbind(addr)
+        self._waiters.schedule()
+
+    def disconnect(self, addr: str | bytes) -> None:
+        """As of a blocking socket."""
+        super().disconnect(addr)
+        self._waiters.schedule()
+
     def close(self, linger: int | None = None) -> None:
         """Close the socket; cancel the operations that wait. See `mq.Socket` for `linger`."""
         check_linger(linger)

@@ -57,13 +57,16 @@ def test_a_check_of_a_poll_leaves_no_other_operation_waiting(run_in_loop):
         lambda b: b.getsockopt(zmq.EVENTS),
         lambda b: b.EVENTS,
         lambda b: _polled(b),
+        lambda b: b.disconnect("inproc://other"),
+        lambda b: b.unbind("inproc://other"),
     ],
-    ids=["get", "getsockopt", "attribute", "poll"],
+    ids=["get", "getsockopt", "attribute", "poll", "disconnect", "unbind"],
 )
-def test_who_reads_the_events_leaves_no_operation_waiting(run_in_loop, look):
-    """Reading them consumes the signal of a message that a receive waits for."""
+def test_who_processes_commands_leaves_no_operation_waiting(run_in_loop, look):
+    """That consumes the signal of a message that a receive waits for."""
 
     async def test(a, b):
+        b.connect("inproc://other")
         received = b.recv()
         await asyncio.sleep(0)
         await asyncio.sleep(0)  # the receive has looked once

@@ -39,6 +39,7 @@ TIME = "submitted_ms", "Unix milliseconds as int64"
         (TEXT, pa.array(["k"]).dictionary_encode(), None),
         (TEXT, pa.array([b"k"]), "BINARY"),
         (KEYS, pa.nulls(1), "nulls without a type"),
+        (KEYS, pa.array([[]]), "nulls without a type"),
         (KEYS, pa.array([["k"]], pa.large_list(pa.large_string())), None),
     ],
 )
