@@ -71,7 +71,7 @@ LIMITS = [
     ("service.md", f"has not returned for {READY_BOUND_S:.0f} s"),
     ("service.md", f"a payload or value has at most {Config().max_payload_bytes:,} bytes"),
     ("service.md", f"an operation {Config().max_keys} keys"),
-    ("service.md", f"a timeout {Config().max_timeout / 86400:.0f} days"),
+    ("service.md", f"an interval last at most {Config().max_timeout / 86400:.0f} days"),
     ("service.md", f"at most {MAX_AHEAD} for each"),
     ("service.md", f"has the last {KEPT_ATTEMPTS} attempts"),
     ("console.md", f"its last {KEPT_ATTEMPTS} attempts"),
