@@ -9,7 +9,6 @@ import threading
 
 import freezegun
 import pytest
-from prometheus_client import CollectorRegistry
 
 from purgatory import OperationExpired, Purgatory
 from purgatory.service import (
@@ -166,16 +165,6 @@ def test_a_repeat_that_no_program_declares():
             assert [each.name for each in client.repeats()] == ["poll"]
     statement = "A repeat that no program declares any more goes on until `delete`."
     assert statement in text_of("docs/howto/nightly-report.md")
-
-
-def test_the_metrics_describe_themselves():
-    """README.md: each figure of a purgatory has a text for Prometheus."""
-    registry = CollectorRegistry()
-    with Purgatory(registry=registry):
-        families = list(registry.collect())
-    assert len(families) >= 12
-    assert all(family.documentation for family in families)
-    assert "`/metrics` describes each figure" in text_of("README.md")
 
 
 def test_a_handler_is_a_plain_function():
