@@ -447,7 +447,7 @@ class RequestHandler:
             )
             if refusal is None and said is not None:
                 values, options = self._with_options(values, said, transaction.now_ms)
-                refusal = self._check_options(values, options)
+                refusal = self._check_options(values, options, transaction.now_ms)
             if refusal is None:
                 size = operation_bytes(op_id, kind, keys)
                 life = 0 if need else job_bytes(() if options is None else options.tags, keys)
@@ -494,9 +494,15 @@ class RequestHandler:
         options = Options(unique_ms, tags, said.priority, said.start_within_ms)
         return (op_id, keys, timeout_ms, need, kind, payload), options
 
-    def _check_options(self, values: SubmissionValues, options: Options) -> Refused | None:
+    def _check_options(
+        self, values: SubmissionValues, options: Options, now_ms: int
+    ) -> Refused | None:
+        remembered = self._state.remembered
         refusal = self._validator.check_options(values, options)
-        return self._state.remembered.refusal(options.unique_ms) if refusal is None else refusal
+        if refusal is None and remembered.refusal(options.unique_ms) is not None:
+            remembered.reserved -= self._state.retention.end_periods(now_ms)
+            refusal = remembered.refusal(options.unique_ms)
+        return refusal
 
     def refuse(self, transaction: Transaction, command: ClientRequest, refusal: Refused) -> None:
         """Answer that a request was not done."""

@@ -132,7 +132,7 @@ class StoreLoop:
         self._maintenance = Maintenance(state, store, clock, self.activity, retention_ms)
 
     def start(self) -> None:
-        """Give the journal its missing rows, and finish interrupted events.
+        """Give the journal its missing rows, finish interrupted events, begin the repeats.
 
         Raises StoreError, and the errors of the journal.
         """
@@ -155,6 +155,7 @@ class StoreLoop:
                 transaction.prepare()
                 self._commits.write(transaction.changes)
                 self._publish(transaction)
+        self.state.repeats.begin(self.clock.now_ms())
 
     def _confirm_journaled(self, position: JournalPosition) -> None:
         self.state.retention.confirm_journaled(position)

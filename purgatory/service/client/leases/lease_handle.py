@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from purgatory.service.client.arguments import Duration, checked_filled, duration_ms
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.client.leases.lease_calls import ASK_AGAIN_S, WAIT_MS, LeaseCalls
-from purgatory.service.client.leases.lease_keeper import KeptLease
+from purgatory.service.client.leases.lease_keeper import KeptLease, end_of_lease
 from purgatory.service.errors import LeaseTimeout, RequestTimeout, ServiceError
 
 #: Waits for an answer, for so many seconds at most, and no longer than the client's timeout.
@@ -84,6 +84,10 @@ class LeaseOwner:
             raise self._terms.timed_out()
         return min(left, ASK_AGAIN_S)
 
+    def _lasts(self, asked_at: float) -> bool:
+        """Whether a granted lease lasts; it may be over after a wait for a server."""
+        return self._calls.now() < end_of_lease(asked_at, self._terms.keep_ms)
+
     def _keep(self, token: int, holder: str, asked_at: float, lose: Callable[[], None]) -> None:
         self.token = token
         self._kept = KeptLease(self.name, holder, self._terms.keep_ms, asked_at, lose)
@@ -147,10 +151,12 @@ class LeaseHandle(LeaseOwner):
             token: int | None = None
             with self._before(deadline):
                 token = self._wait(*self._take(holder, asked_at, deadline))
-            if token is not None:
+            if token is not None and self._lasts(asked_at):
                 break
-            woken.wait(calls.pass_time(woken.is_set, self._seconds_to_wait(deadline)))
-            woken.clear()
+            seconds = self._seconds_to_wait(deadline)
+            if token is None:
+                woken.wait(calls.pass_time(woken.is_set, seconds))
+                woken.clear()
         self.lost = threading.Event()
         self._keep(token, holder, asked_at, self.lost.set)
 
@@ -186,13 +192,14 @@ class AsyncLeaseHandle(LeaseOwner):
             token: int | None = None
             with self._before(deadline):
                 token = await self._wait(*self._take(holder, asked_at, deadline))
-            if token is not None:
+            if token is not None and self._lasts(asked_at):
                 break
             seconds = self._seconds_to_wait(deadline)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await woken.wait()
-            woken.clear()
+            if token is None:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(seconds):
+                        await woken.wait()
+                woken.clear()
         self.lost = asyncio.Event()
         self._keep(token, holder, asked_at, _setter(self.lost))
 

@@ -33,6 +33,11 @@ Keep = Callable[[str, str, int], ReplyFuture[bool]]
 MakeThread = Callable[[RunnableLoop, str], WakeableThread]
 
 
+def end_of_lease(asked_at: float, keep_ms: int) -> float:
+    """Return when a lease is lost whose granted request was sent then."""
+    return asked_at + keep_ms / 1000 * (1 - CLOCK_ERROR)
+
+
 class KeptLease:
     """A lease of this program; calls `on_lost`.
 
@@ -56,7 +61,7 @@ class KeptLease:
     @property
     def ends_at(self) -> float:
         """When the lease is lost, unless kept."""
-        return self.asked_at + self.keep_ms / 1000 * (1 - CLOCK_ERROR)
+        return end_of_lease(self.asked_at, self.keep_ms)
 
     @property
     def due_at(self) -> float:

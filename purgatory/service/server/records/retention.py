@@ -43,6 +43,8 @@ RETAINED_OUTCOMES_MS = 600_000
 # would load the disk more than all requests.
 DELETED_TOGETHER = 256
 DELETION_DELAY_MS = 60_000
+#: Milliseconds between two looks for periods that are over.
+PERIODS_LOOK_MS: Final = 1000
 
 
 class OutcomeRetention:
@@ -67,6 +69,7 @@ class OutcomeRetention:
         self._journal_position = JournalPosition(sys.maxsize, sys.maxsize)
         self._blocked = False  # the oldest is not in the journal yet
         self._paused_until_ms = 0
+        self._next_look_ms = 0
 
     @property
     def overdue(self) -> int:
@@ -129,6 +132,19 @@ class OutcomeRetention:
         self.unacknowledged -= 1
         self.acknowledged.append((now_ms, record))
         self._clients.drop_if_idle(record.client)
+
+    def end_periods(self, now_ms: int) -> int:
+        """Return how many kept ids have a period that is over; counts each once.
+
+        Looks once a second, because it examines all kept outcomes.
+        """
+        if now_ms < self._next_look_ms:
+            return 0
+        self._next_look_ms = now_ms + PERIODS_LOOK_MS
+        over = [one for _, one in self.acknowledged if one.unique_ms > 0 and one.is_over(now_ms)]
+        for record in over:
+            record.unique_ms = 0
+        return len(over)
 
     def confirm_journaled(self, position: JournalPosition) -> None:
         """Allow deleting rows up to `position`: the journal has them."""

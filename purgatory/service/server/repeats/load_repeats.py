@@ -47,9 +47,7 @@ def _record(row: StoredRepeat, now_ms: int, shift_ms: int) -> RepeatRecord:
         elif not next_ms or shift_ms <= -SET_BACK_MS:
             next_ms = first_time(cron, now_ms)
     paused = bool(row.paused)
-    record = RepeatRecord(
-        row.client, settings, cron, next_ms, row.last_ms, row.skipped, paused, (), now_ms
-    )
+    record = RepeatRecord(row.client, settings, cron, next_ms, row.last_ms, row.skipped, paused)
     return record._replace(wake_ms=0 if paused or not next_ms else record.due_ms)
 
 

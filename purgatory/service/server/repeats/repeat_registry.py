@@ -28,6 +28,11 @@ class RepeatRegistry:
     def __len__(self) -> int:
         return len(self.by_key)
 
+    def begin(self, now_ms: int) -> None:
+        """Take the times until now as missed: no server ran."""
+        for key, record in self.by_key.items():
+            self.by_key[key] = record._replace(missed_until_ms=now_ms)
+
     def put(self, record: RepeatRecord) -> None:
         """Add a repeat, or replace it."""
         self.remove(record.key)

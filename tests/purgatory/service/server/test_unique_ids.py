@@ -228,6 +228,20 @@ def test_the_bound(step_server, make):
     assert server.submit(unique(make("c"), 1)).refused == []
 
 
+@pytest.mark.parametrize("make", [job, operation])
+def test_a_place_is_free_when_the_period_is_over(step_server, make):
+    """Though the server keeps the outcome for longer."""
+    server = step_server
+    server.state.remembered.most = 1
+    (run if make is job else end)(server, "a", 5000)
+    assert server.submit(unique(make("b"), 1)).refused != []
+    server.pass_time(5000)
+    assert server.submit(unique(make("b"), HOUR_MS)).refused == []
+    assert server.submit(unique(make("c"), 1)).refused != []
+    server.pass_time(KEPT_MS)
+    assert server.state.remembered.total == 1
+
+
 def test_a_failed_commit_gives_its_place_back(step_server):
     """And what had the id before is as it was."""
     server = step_server

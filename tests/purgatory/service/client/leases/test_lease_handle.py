@@ -237,6 +237,27 @@ class ScriptedCalls:
         return self.wait(take, seconds)
 
 
+def entering(way, calls, keep):
+    """Return a call that enters a lease, with a timeout of 5 s."""
+    terms = LeaseTerms("n", keep, 5)
+    if way == "thread":
+        return LeaseHandle(calls, calls.wait, terms).__enter__
+    handle = AsyncLeaseHandle(calls, calls.await_it, terms)
+    return lambda: asyncio.run(handle.__aenter__())
+
+
+@pytest.mark.parametrize("way", ["thread", "coroutine"])
+def test_an_answer_that_comes_after_the_end_of_the_lease(way):
+    """The program asks again: the server may have waited for its database meanwhile."""
+    calls = ScriptedCalls([(3.0, 7), (0.5, 8)])
+    assert entering(way, calls, keep=3)().token == 8
+    assert [kept.asked_at for kept in calls.kept] == [103.0]
+    late = ScriptedCalls([(3.0, 7), (2.0, 7)])
+    with pytest.raises(LeaseTimeout):
+        entering(way, late, keep=2)()
+    assert late.ended == ["me"]
+
+
 @pytest.mark.parametrize(
     ("answers", "error", "asked"),
     [
@@ -252,12 +273,8 @@ class ScriptedCalls:
 @pytest.mark.parametrize("way", ["thread", "coroutine"])
 def test_asking_until_the_deadline(answers, error, asked, way):
     """It asks again until then; who does not get the lease gives back the place in the queue."""
-    calls, terms = ScriptedCalls(list(answers)), LeaseTerms("n", 30, 5)
-    if way == "thread":
-        enter = LeaseHandle(calls, calls.wait, terms).__enter__
-    else:
-        handle = AsyncLeaseHandle(calls, calls.await_it, terms)
-        enter = lambda: asyncio.run(handle.__aenter__())  # noqa: E731
+    calls = ScriptedCalls(list(answers))
+    enter = entering(way, calls, keep=30)
     if error is None:
         assert enter().token == 7
     else:

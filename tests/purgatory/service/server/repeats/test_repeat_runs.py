@@ -10,7 +10,20 @@ from purgatory.service.job_messages import ChangeRepeat, Repeat, SetRepeat
 from purgatory.service.protocol import MADE_UP, NOTHING, How, Raw
 from purgatory.service.server.repeats import repeat_runs
 from tests.testing.repeat_server import DAY, HOUR, MINUTE, SECOND, at
-from tests.testing.step_server import START_MS, job
+from tests.testing.step_server import START_MS, RecordingSink, job
+
+
+class SlowSink(RecordingSink):
+    """A journal whose start takes `ms`."""
+
+    def __init__(self, time, ms):
+        super().__init__()
+        self._time, self._ms = time, ms
+
+    def start(self, source, confirm):
+        """See `JournalSink`."""
+        self._time.ms += self._ms
+        return super().start(source, confirm)
 
 
 def lateness(server):
@@ -216,6 +229,18 @@ class TestMissed:
         server.sleep(SECOND, finishes=True)
         state = server.state_of()
         assert (state.skipped, state.next_ms) == (2, START_MS + 6 * MINUTE)
+
+    def test_times_that_come_during_a_start(self, server):
+        """They are missed: the journal may take long."""
+        server.repeat(every_ms=10 * SECOND, missed="all")
+        server.store.close()
+        server.sink = SlowSink(server.time, 30 * SECOND)
+        server.open()
+        server.work(room=100, lease_ms=DAY)
+        for _ in range(3):
+            server.sleep(SECOND, finishes=True)
+        assert [name[11:] for name in server.names()] == ["01:46:50Z", "01:47:00Z", "01:47:10Z"]
+        assert server.state_of().skipped == 0
 
     def test_a_short_stop_is_one_too(self, server):
         """The time passed while no server ran, though by a second only."""
