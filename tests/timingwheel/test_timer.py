@@ -24,6 +24,16 @@ from timingwheel import (
 from timingwheel.clocks.duration import MAX_DELAY_S, MAX_NOW_NS
 
 
+@pytest.mark.parametrize("drive", [Timer.start, Timer.advance_clock])
+def test_whether_a_timer_is_driven(drive):
+    """Since its start, or since a thread first advanced its clock."""
+    timer = Timer()
+    assert not timer.driven
+    drive(timer)
+    assert timer.driven
+    timer.close()
+
+
 class TestConstruction:
     """What a timer may be made of."""
 
