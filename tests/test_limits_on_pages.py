@@ -24,11 +24,11 @@ from purgatory.service.gateway.server import KEEP_ALIVE_S, MAX_WAIT_S
 from purgatory.service.http.listening import MAX_CONNECTIONS, REQUEST_S
 from purgatory.service.http.server import _COARSE_ROWS, _COARSE_S
 from purgatory.service.machine_memory import MAX_BYTES, MIN_BYTES, SHARE
+from purgatory.service.protocol import MAX_ROOM
 from purgatory.service.server import clock, commits, fair_queue, store_loop
 from purgatory.service.server.jobs import kind_figures
 from purgatory.service.server.jobs.job_timings import MOST_KINDS as TIMED_KINDS
 from purgatory.service.server.leases.job_leases import MAX_LOSSES
-from purgatory.service.server.leases.job_requests import MAX_ROOM
 from purgatory.service.server.memory import _KEY_BYTES, operation_bytes
 from purgatory.service.server.network import (
     accept_gate,

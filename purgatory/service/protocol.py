@@ -27,6 +27,8 @@ else:
 
 #: The largest number of a request, as of databases and machine integers.
 MAX_INT: Final = (1 << 63) - 1
+#: The largest `room` of a `Work`: the most leases of a connection.
+MAX_ROOM: Final = 4096
 # Larger numbers are refused while decoding. The server's limits may be lower.
 Int64: TypeAlias = Annotated[int, Meta(le=MAX_INT)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_INT)]

@@ -31,6 +31,16 @@ HOW_TO_CALL = [
 ]
 
 
+@pytest.mark.parametrize("drive", [Timer.start, Timer.advance_clock])
+def test_whether_a_timer_is_driven(drive):
+    """Since its start, or since a thread first advanced its clock."""
+    timer = Timer()
+    assert not timer.driven
+    drive(timer)
+    assert timer.driven
+    timer.close()
+
+
 class TestConstruction:
     """What a timer may be made of."""
 

@@ -164,4 +164,5 @@ def test_a_task_is_rescheduled_in_place_within_the_tick_of_its_bucket():
     state.place(task, 40)
     assert task._tt_list is not bucket
     state._check()
-    assert drain(state, 40) and dispatched(state) == [40]
+    assert drain(state, 40)
+    assert dispatched(state) == [40]

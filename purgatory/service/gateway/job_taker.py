@@ -12,10 +12,7 @@ from typing import Any, Final, NamedTuple
 from purgatory.service.client.async_client import AsyncClient
 from purgatory.service.client.worker_link import Asks, WorkerLink
 from purgatory.service.gateway.problems import ApiError
-from purgatory.service.protocol import How, LeasedJob, LeaseEnd
-
-# Most jobs that a connection may ask for.
-_MAX_ROOM: Final = 4096
+from purgatory.service.protocol import MAX_ROOM, How, LeasedJob, LeaseEnd
 
 
 class Ask(NamedTuple):
@@ -112,7 +109,7 @@ class JobTaker:
         await self._client.result_of(self._send_ask())
 
     def _send_ask(self) -> Any:
-        room = min(_MAX_ROOM, sum(each.wanted for each in self._waiting))
+        room = min(MAX_ROOM, sum(each.wanted for each in self._waiting))
         asks: Asks = self._kinds, room, self._lease_ms, True, {}, False
         link = WorkerLink(asks, self._on_jobs, lambda: None)
         return self._client.calls.job_calls.ask(link)

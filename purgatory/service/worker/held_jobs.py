@@ -12,15 +12,13 @@ from collections.abc import Callable
 from typing import Final
 
 from purgatory.service.platform import CLOCK_ERROR
-from purgatory.service.protocol import Lease, LeasedJob
+from purgatory.service.protocol import MAX_ROOM, Lease, LeasedJob
 from purgatory.service.worker.handlers import Attempt
 
 #: Seconds of work that a worker holds ahead.
 LOOK_AHEAD_S: Final = 0.1
 #: Most jobs held for each free handler.
 MAX_AHEAD: Final = 32
-#: Most jobs held: a server gives no more.
-MAX_ROOM: Final = 4096
 # The last job's weight in the average, and the seconds between looks.
 _WEIGHT: Final = 0.05
 _LOOK_S: Final = 0.05

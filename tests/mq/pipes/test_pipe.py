@@ -216,7 +216,7 @@ def test_new_marks_tell_what_was_read(pipe_ends):
 @pytest.mark.parametrize("changed", [0, 1])
 def test_larger_marks_make_room(changed):
     """A full writer is activated, whichever end has new marks; smaller marks make no room."""
-    near, far = ends = make(HighWaterMarks(1, 1))
+    near, _far = ends = make(HighWaterMarks(1, 1))
     while near.write(X):
         pass
     for mark, events in ((1, []), (2, ["write_activated"])):

@@ -137,7 +137,9 @@ def test_whether_there_is_a_part_and_of_whom():
         assert queue.has_in()
         assert [queue.is_next(each) for each in (one, two)] == [pipe is one, pipe is two]
         assert queue.recv() == part
-    assert not (queue.has_in() or queue.is_next(one) or queue.is_next(two))
+    assert not (queue.has_in())
+    assert not (queue.is_next(one))
+    assert not (queue.is_next(two))
 
 
 @pytest.mark.parametrize("more", [True, False])

@@ -7,13 +7,15 @@ from purgatory import (
     OperationCancelled,
     Purgatory,
 )
+from purgatory.core import submission
+from purgatory.core.operations.outcome_race import MAX_ATTEMPTS
 from tests.testing.purgatory_harness import (
     Hooked,
     PurgatoryHarness,
     Recorder,
     all_in_threads,
 )
-from timingwheel import InlineExecutor, ManualClock, Timer, TimerClosed, TimerFull
+from timingwheel import COMPILED, InlineExecutor, ManualClock, Timer, TimerClosed, TimerFull
 
 
 @pytest.fixture
@@ -279,3 +281,25 @@ class TestHeldEvents:
         assert others[0].result(0) == "A"
         assert p.stats().held == 0
         p._check()
+
+
+@pytest.mark.skipif(COMPILED, reason="a compiled function cannot be replaced")
+@pytest.mark.parametrize("failures", [0, 1, MAX_ATTEMPTS - 1, MAX_ATTEMPTS])
+def test_taking_back_while_memory_is_short(monkeypatch, failures):
+    """It is tried again, so many times at most."""
+    attempts = []
+
+    def attempt(*_):
+        attempts.append(None)
+        if len(attempts) <= failures:
+            raise MemoryError
+        return True
+
+    monkeypatch.setattr(submission, "_try_roll_back", attempt)
+    arguments = (None, None, TimerFull(), False, None)
+    if failures == MAX_ATTEMPTS:
+        with pytest.raises(MemoryError):
+            submission._roll_back(*arguments)
+    else:
+        assert submission._roll_back(*arguments)
+    assert len(attempts) == min(failures + 1, MAX_ATTEMPTS)

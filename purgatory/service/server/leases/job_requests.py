@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 from purgatory.service.errors import Malformed, TooLarge, TooManyItems
 from purgatory.service.job_messages import Begin
 from purgatory.service.protocol import (
+    MAX_ROOM,
     DeadEnded,
     EndDead,
     Finish,
@@ -23,9 +24,8 @@ if TYPE_CHECKING:
     from purgatory.service.server.commands import ClientRequest
     from purgatory.service.server.transactions.transaction import Transaction
 
-#: The shortest lease; the most leases and kinds of a connection.
+#: The shortest lease, and the most kinds of a connection.
 MIN_LEASE_MS: Final = 100
-MAX_ROOM: Final = 4096
 MAX_KINDS: Final = 1000
 _MAX_ATTEMPTS: Final = 1 << 31
 _HOWS: Final = frozenset(How)

@@ -5,7 +5,13 @@ import threading
 import pytest
 
 from purgatory.service import ClientBusy
-from purgatory.service.client.calls import CALLS_PER_MESSAGE, CallBatch, CallBatcher, Keeping
+from purgatory.service.client.calls import (
+    CALLS_PER_MESSAGE,
+    CallBatch,
+    CallBatcher,
+    Keeping,
+    fail_calls,
+)
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.protocol import Cancel, Keep, Kept, Lease, Submit
 from tests.testing.purgatory_harness import HANG
@@ -38,6 +44,14 @@ class Posted:
 @pytest.fixture
 def posted():
     return Posted()
+
+
+def test_calls_that_fail_together():
+    """Each that has no answer yet gets the error."""
+    error, answered, waiting = ConnectionError("why"), ReplyFuture(), ReplyFuture()
+    answered.set_result(1)
+    fail_calls([("a", answered), ("b", waiting)], error)
+    assert (answered.result(0), waiting.exception(0)) == (1, error)
 
 
 def test_calls_join_the_batch_that_is_open(posted):

@@ -252,3 +252,16 @@ def test_jobs_of_version_5(tmp_path):
     assert sorted(one.op_id for one in leased) == ["dead", "running"]
     assert server.finish(*leased) == [True, True]
     server.store.close()
+
+
+def test_a_job_that_was_dead_begins_at_any_time(step_server):
+    """Also after a restart: `start_within` does not concern retries."""
+    server = step_server
+    server.submit(job("a", timeout_ms=10, start_within_ms=1000))
+    server.pass_time(11)
+    [leased] = server.work(attempts=1)
+    server.finish(leased, how=How.FAILED, error="E: no")
+    assert server.ask(RetryJobs, ["a"]).done == [True]
+    server.crash()
+    server.pass_time(5000)
+    assert server.job("a").state in ("ready", "retrying")

@@ -8,6 +8,7 @@ import struct
 import threading
 import time
 from collections import deque
+from types import SimpleNamespace
 
 import pytest
 import zmq
@@ -40,6 +41,7 @@ from purgatory.service.server.reads.pending_reads import READS_PER_CLIENT
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 from tests.testing.step_server import operation
+from timingwheel import COMPILED
 
 
 @pytest.mark.parametrize(
@@ -64,6 +66,26 @@ def test_what_is_left_unread_is_read_later(server, peer, monkeypatch, name, valu
             client.ask(Submit(1, [operation(f"{client}", timeout_ms=int(1000 * HANG))]))
     submit_many(one)
     one.ask(Query(1, ["sync"]))
+
+
+@pytest.mark.skipif(COMPILED, reason="a compiled method wants a network thread")
+@pytest.mark.parametrize(
+    ("is_shared", "most"),
+    [(False, network.IN_FLIGHT_BYTES), (True, network.SHARED_IN_FLIGHT_BYTES)],
+)
+def test_how_much_is_read(is_shared, most):
+    """Up to the bounds of what is under way and of what waits, exclusive."""
+
+    def may_read(in_flight, waiting_bytes):
+        waiting = SimpleNamespace(is_shared=is_shared, bytes=waiting_bytes)
+        thread = SimpleNamespace(
+            reception=SimpleNamespace(waiting=waiting), _store=SimpleNamespace(in_flight=in_flight)
+        )
+        return network.Network._may_read(thread)
+
+    assert may_read(most - 1, network.WAITING_BYTES - 1)
+    assert not may_read(most, 0)
+    assert not may_read(0, network.WAITING_BYTES)
 
 
 def test_clients_that_share_are_read_with_pauses(server, peer, monkeypatch):

@@ -97,6 +97,17 @@ def test_a_later_completion_replaces_what_is_held(step_server, hold_ms):
     assert server.query("a").state == ("completed" if hold_ms else "pending")
 
 
+def test_what_is_held_after_a_rolled_back_transaction(step_server):
+    """The event before is held again, with its value."""
+    server = step_server
+    server.complete("k", "first", hold_ms=1000)
+    server.faults.fail()
+    assert server.complete("k", "second", hold_ms=1000).code == "store"
+    server.faults.clear()
+    [outcome] = server_outcomes(server, operation("a", "k"))
+    assert result(outcome) == "first"
+
+
 def test_several_held_keys_count_in_the_order_in_which_they_came(step_server):
     """Whatever the order of the operation's keys, and in one millisecond, too."""
     server = step_server
