@@ -398,6 +398,10 @@ class Timer(TimerCore):
         reaper = self._reaper
         return reaper is not None and not reaper.ended()
 
+    def runs_on(self, waiter: Waiter) -> bool:
+        """Return whether a reaper thread sleeps on `waiter` now."""
+        return self.running and waiter in self._waiters
+
     @property
     def driven(self) -> bool:
         """Whether the timer was started or a thread advanced its clock."""

@@ -96,7 +96,8 @@ class Purgatory(PurgatoryCore):
         try:
             if self._owns_timer:
                 self.timer.start(self._bus)
-            else:
+            # Also if the program has started an own timer.
+            if not self._loop_runs():
                 self._bus.start_loop()
         except TimerClosed:
             self._parts.check_open()  # the purgatory's own error
@@ -192,7 +193,7 @@ class Purgatory(PurgatoryCore):
         return (self._loop_runs() and self._bus.holds_lock()) or self._parts.holds_lock()
 
     def _loop_runs(self) -> bool:
-        return self.timer.running if self._owns_timer else self._bus.loop_runs()
+        return self.timer.runs_on(self._bus) or self._bus.loop_runs()
 
     def _is_live(self) -> bool:
         return not (self._parts.lists.closed or self._parts.owner.forked)

@@ -27,7 +27,7 @@ class ManualPurgatory(Purgatory):
 
         Raises ValueError for less than 0 seconds.
         """
-        end_ns = self.clock.now_ns() + to_ns(seconds)
+        end_ns = self.clock.now_ns() + to_ns(seconds, "seconds")
         self.step()
         while (delay := self.timer.delay_to_next()) is not None:
             due_ns = self.clock.now_ns() + max(1, to_ns(delay))
@@ -37,7 +37,8 @@ class ManualPurgatory(Purgatory):
         self._advance_to(end_ns)
 
     def _advance_to(self, now_ns: int) -> None:
-        self.clock.advance((now_ns - self.clock.now_ns()) / 1e9)
+        # A callback may have moved the clock further.
+        self.clock.advance(max(0, now_ns - self.clock.now_ns()) / 1e9)
         self.timer.advance_clock()
         self.step()
 

@@ -486,6 +486,37 @@ class TestFork:
         assert self.in_child(child) == repr("refused")
 
 
+class TestTimerStarted:
+    """A program may start the own timer of a purgatory: `p.timer.start()`."""
+
+    @pytest.mark.parametrize("posts", [False, True])
+    def test_close_returns(self, posts):
+        """No thread but the closing one reads the posted calls."""
+        p = Purgatory()
+        p.timer.start()
+        future = p.defer("k", timeout=60)
+        if posts:
+            p.complete_later("k", 1)
+        closing = threading.Thread(target=p.close, daemon=True)
+        closing.start()
+        closing.join(HANG)
+        assert not closing.is_alive()
+        assert (future.done(), future.cancelled()) == (True, False)
+        assert isinstance(future.exception(), OperationCancelled) != posts
+
+    def test_start_runs_posted_calls_all_the_same(self):
+        """A loop for them alone is started, and ends with the purgatory."""
+        p = Purgatory("late")
+        p.timer.start()
+        with p:
+            future = p.defer("k", timeout=60)
+            p.complete_later("k", 1)
+            assert future.result(HANG) == 1
+            with pytest.raises(RuntimeError, match="is started"):
+                p.step()
+        assert not [t for t in threading.enumerate() if t.name.startswith("late")]
+
+
 class TestNeverStarted:
     """Nothing expires in a purgatory that no thread drives: a warning says so, once."""
 

@@ -50,3 +50,18 @@ def test_time_does_not_go_back(purgatory):
     """A negative time is refused."""
     with pytest.raises(ValueError, match="-1"):
         purgatory.advance(-1)
+
+
+def test_a_callback_may_move_the_time_on(purgatory):
+    """As code under test does that waits by `advance`, too; the outer call then is over."""
+    one, two = purgatory.defer("a", timeout=30), purgatory.defer("b", timeout=32)
+    one.add_done_callback(lambda _: purgatory.advance(5))
+    purgatory.advance(31)
+    assert (purgatory.clock(), two.done()) == (35_000, True)
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan")])
+def test_a_bad_duration_is_named(purgatory, seconds):
+    """By the name of the argument."""
+    with pytest.raises(ValueError, match="seconds is"):
+        purgatory.advance(seconds)
