@@ -27,8 +27,8 @@ FOREIGN = {
     "docs/why.md": {"EXPIRE"},
     "CONTRIBUTING.md": {"_ns", "_s"},  # ends of names
 }
-# Tables of what other programs have.
-OTHERS = {"docs/coming-from.md"}
+# Tables of what other programs have, the client of Prometheus among them.
+OTHERS = {"docs/coming-from.md", "docs/reference/metrics.md"}
 # The columns of a table of mq.md, which tests/mq/test_mq.py compares with pyzmq.
 LACKING = re.compile(r"^\| (?:`zmq|modules).*$", re.MULTILINE)
 

@@ -5,7 +5,6 @@ A takeover waits for it. Used by the thread that starts the server.
 
 import sys
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from purgatory.service.server.clock import NS_PER_MS
 from purgatory.service.server.jobs.job_index import life_bytes
@@ -17,7 +16,7 @@ from purgatory.service.server.state import ServerState
 from purgatory.service.store.contract import Store
 from purgatory.service.store.rows import (
     JobState,
-    JournalPosition,
+    MovedTimes,
     StoredJob,
     StoredOperation,
     StoredOutcome,
@@ -25,24 +24,6 @@ from purgatory.service.store.rows import (
 
 # Operations loaded between two looks at the memory.
 _CHUNK = 500
-_MOST_SHIFTS = 1000
-
-
-class MovedTimes(NamedTuple):
-    """Rows up to these numbers have times of the clock before `at_ms`, when times were moved.
-
-    `shifts`: the latest moves, each with the last outcome before it, and milliseconds.
-    """
-
-    events: int = 0
-    outcomes: int = 0
-    at_ms: int = 0
-    shifts: tuple[tuple[int, int], ...] = ()
-
-    def again(self, last: JournalPosition, by_ms: int, at_ms: int) -> "MovedTimes":
-        """Return the record after another move."""
-        shifts = (*self.shifts[-_MOST_SHIFTS:], (last.outcomes, by_ms))
-        return MovedTimes(last.events, last.outcomes, at_ms, shifts)
 
 
 class OperationLoading:

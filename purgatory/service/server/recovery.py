@@ -18,7 +18,7 @@ from purgatory.service.server.jobs.job_index import life_bytes
 from purgatory.service.server.journal.journal_numbers import JournalNumbers
 from purgatory.service.server.leases.due_job import ANY_TIME, due_job_of
 from purgatory.service.server.memory import StoredMemoryCheck
-from purgatory.service.server.operation_loading import MovedTimes, OperationLoading
+from purgatory.service.server.operation_loading import OperationLoading
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.job_record import CANCELLED, DONE, READY
 from purgatory.service.server.records.remembered_ids import (
@@ -34,6 +34,7 @@ from purgatory.service.server.state import ServerState
 from purgatory.service.store.contract import DAMAGE, DATABASE_ID, Store
 from purgatory.service.store.rows import (
     JobState,
+    MovedTimes,
     StoredJob,
     StoredOutcome,
     StoredSpread,

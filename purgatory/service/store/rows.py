@@ -15,6 +15,7 @@ UNLIMITED: Final = -1
 #: Values of a queued event and extension: a number, then the columns of a trace.
 QUEUED_EVENT: Final = 5
 QUEUED_EXTENSION: Final = 4
+_MOST_SHIFTS: Final = 1000
 
 
 class Options(Struct, array_like=True, gc=False, frozen=True):
@@ -258,6 +259,24 @@ class JournalPosition(NamedTuple):
     events: int = 0
     extensions: int = 0
     jobs: int = 0
+
+
+# Not in a compiled module: msgspec reads the types of its fields.
+class MovedTimes(NamedTuple):
+    """Rows up to these numbers have times of the clock before `at_ms`, when times were moved.
+
+    `shifts`: the latest moves, each with the last outcome before it, and milliseconds.
+    """
+
+    events: int = 0
+    outcomes: int = 0
+    at_ms: int = 0
+    shifts: tuple[tuple[int, int], ...] = ()
+
+    def again(self, last: JournalPosition, by_ms: int, at_ms: int) -> "MovedTimes":
+        """Return the record after another move."""
+        shifts = (*self.shifts[-_MOST_SHIFTS:], (last.outcomes, by_ms))
+        return MovedTimes(last.events, last.outcomes, at_ms, shifts)
 
 
 # MessagePack does not use this byte.

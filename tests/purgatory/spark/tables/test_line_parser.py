@@ -152,8 +152,8 @@ def test_bytes_that_are_not_utf8_make_a_csv_record_bad(tmp_path, bad, place):
 
 ODD_CSV = (
     b'\xef\xbb\xbfkey ,at_ms,more\n"a\r\nb",1,x\r\n"a\nb",2,\n"a\rb",3,\rlone,4,\n\n'
-    b'a"b,5,\n"a"b,6,\n"a""b",7,\na b ,8,\n a,9,\n"",1,\nk,1\nk,1,2,3\n,,\n'
-    b'k,"1\n",\nk,0x1,\nk,\xd9\xa1,\nk,1_0,\nk\x00,1,\n\tk,1,\nlast,1,"not ended\n1,2'
+    b'a"b,5,\n"a""b",7,\na b ,8,\n a,9,\n"",1,\nk,1\nk,1,2,3\n,,\n'
+    b'k,"1\n",\nk,0x1,\nk,\xd9\xa1,\nk,1_0,\nk\x00,1,\n\tk,1,\nlast,1,"not\nended"'
 )
 
 
@@ -164,6 +164,17 @@ def test_csv_is_taken_apart_as_in_process(tmp_path):
     assert [row[PLACE] for row in rows] == list(range(len(rows)))
     shown = [row[SHOWN] for row in rows if row[FAULT]]
     assert {"k,1", "k,1,2,3", json.dumps({"key": "k", "at_ms": "0x1", "more": ""})} <= {*shown}
+
+
+@pytest.mark.parametrize("row", [b'"a"b,6', b'k,"1'])
+def test_a_quote_that_does_not_end_a_field_is_refused_as_in_process(tmp_path, row):
+    """Read leniently, it would join what follows with the field."""
+    data = b"key,at_ms\n" + row + b"\nlast,1\n"
+    (tmp_path / "e.csv").write_bytes(data)
+    with pytest.raises(TraceError, match=r"expected after|end of data"):
+        in_process(read_events, tmp_path / "e.csv")
+    with pytest.raises(TraceError, match=r"expected after|end of data"):
+        parsed("events", CSV, data.split(b"\n")[:-1])
 
 
 @given(st.lists(st.binary(max_size=8), max_size=8), st.sampled_from([CSV, JSON]))
