@@ -167,15 +167,18 @@ class _Members(dict[str, ObservablePurgatory]):
 
 # Guards _registered. Re-entrant: a finalizer may close a purgatory while another is registered.
 _lock = new_rlock()
-_registered: "weakref.WeakKeyDictionary[CollectorRegistry, _Members]" = weakref.WeakKeyDictionary()
+# Weak in both directions: members refer to their registry, which refers to them by the collector.
+_registered: "weakref.WeakKeyDictionary[CollectorRegistry, weakref.ref[_Members]]"
+_registered = weakref.WeakKeyDictionary()
 
 
 def _reset_after_fork() -> None:
     """Forget the parent's purgatories in a forked child."""
     global _lock  # noqa: PLW0603
     _lock = new_rlock()  # a forked child lacks the holder of the old lock
-    for members in _registered.values():
-        members.clear()
+    for reference in _registered.values():
+        if (members := reference()) is not None:
+            members.clear()
 
 
 os.register_at_fork(after_in_child=_reset_after_fork)
@@ -190,14 +193,19 @@ def check_registry(registry: object) -> None:
 def register(purgatory: ObservablePurgatory, registry: CollectorRegistry) -> None:
     """Show a purgatory and its timer in a registry. ValueError if the name is taken."""
     with _lock:
-        members = _registered.get(registry)
+        members = _members_of(registry)
         if members is None or not _is_in(registry, members):
             members = _Members() if members is None else members
             registry.register(members.collector)
-            _registered[registry] = members
+            _registered[registry] = weakref.ref(members)
         if purgatory.name in members:
             raise ValueError(f"name is {purgatory.name!r}; expected one not yet in the registry")
         members[purgatory.name] = purgatory
+
+
+def _members_of(registry: CollectorRegistry) -> _Members | None:
+    reference = _registered.get(registry)
+    return None if reference is None else reference()
 
 
 def _is_in(registry: CollectorRegistry, members: _Members) -> bool:
@@ -207,7 +215,7 @@ def _is_in(registry: CollectorRegistry, members: _Members) -> bool:
 def unregister(purgatory: ObservablePurgatory, registry: CollectorRegistry) -> None:
     """Show a purgatory no longer; does nothing if absent."""
     with freed_at_exit(_lock):
-        members = _registered.get(registry)
+        members = _members_of(registry)
         if members is not None and members.get(purgatory.name) is purgatory:
             del members[purgatory.name]
 

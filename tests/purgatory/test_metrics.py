@@ -1,6 +1,7 @@
 """Metrics: what Prometheus sees, in which registry, over HTTP."""
 
 import copy
+import gc
 import os
 import pickle
 import signal
@@ -10,6 +11,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
+import weakref
 
 import pytest
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
@@ -202,6 +204,16 @@ class TestRegistry:
         new = in_thread(lambda: Purgatory("new", registry=registry))
         assert any(("name", "new") in labels for _, labels in samples(registry))
         new.close()
+
+    def test_a_registry_that_is_dropped_goes_with_its_purgatories(self):
+        """Also if they were not closed; a registry that stays keeps them."""
+        registry = CollectorRegistry()
+        dropped = weakref.ref(Purgatory("dropped", registry=registry))
+        gc.collect()
+        assert ("name", "dropped") in {one for _, labels in samples(registry) for one in labels}
+        del registry
+        gc.collect()
+        assert dropped() is None
 
     def test_without_registry_nothing_is_registered(self):
         """The default registry stays as it was."""
