@@ -55,7 +55,7 @@ def _places() -> Iterator[tuple[str, Iterable[Metric]]]:
     connector: Any = None  # only readiness asks a server
     yield "`purgatory gateway`", Health(connector).collect()
     stream: Any = SimpleNamespace(name="", entry=CheckpointEntry())  # without a Spark session
-    yield "`purgatory spark stream --metrics-port`", StreamMetrics(stream).collect()
+    yield "`purgatory spark run --metrics-port`", StreamMetrics(stream).collect()
     process = CollectorRegistry()
     register_process_metrics(process)
     yield "Each server, worker and gateway", process.collect()
