@@ -129,7 +129,7 @@ class _PollOperation:
         """Return pairs of socket and events."""
         try:
             return blocking_poller.zmq_poll(self._sockets, 0)
-        finally:  # the edge that others wait for may be consumed
+        finally:  # the poll may have consumed the edge, for which other operations wait
             for thing, _ in self._sockets:
                 if isinstance(thing, blocking_socket.Socket):
                     waiters_of(thing).schedule()

@@ -200,7 +200,7 @@ class Context(OptionAttributes, Generic[S]):
     def destroy(self, linger: int | None = None) -> None:
         """Close all sockets of this handle, then `term`. Not while other threads use them.
 
-        See `Socket.close` for `linger`; a bad one leaves all as it was.
+        See `Socket.close` for `linger`; a bad `linger` closes nothing.
         """
         check_linger(linger)
         if self.closed:

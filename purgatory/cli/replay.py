@@ -183,7 +183,7 @@ def _console() -> "Console":
 
 @contextlib.contextmanager
 def _progress(replay: Replay) -> Iterator[Callable[[int], None]]:
-    """Show how far the replay is; the function that it yields takes the rows read."""
+    """Show how far the replay is; yield a function to call with the number of rows read."""
     rows, start = deque([0], maxlen=1), time.monotonic()
 
     def text() -> str:

@@ -1,9 +1,9 @@
 """DeferredFuture: the Future form of a delayed operation, which `Purgatory.defer` returns.
 
 Most futures are awaited by a callback, read when done, or dropped. So the operation keeps their
-state, and costly parts are made at their first access. That registers the future with its
-operation, atomically: either the future is done by then, or the resolving thread resolves it like
-the standard library.
+state, and costly parts are made at their first access. The first access registers the future with
+its operation, atomically: either the future is done by then, or the resolving thread resolves the
+future like the standard library.
 
 Not compiled, like its base class. Any thread.
 """

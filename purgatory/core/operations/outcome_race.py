@@ -91,7 +91,7 @@ class CallbackDepth:
 
 
 class OutermostCallback:
-    """Taken by one callback at a time, which need not look up its thread's depth.
+    """A mark that one callback at a time takes, instead of looking up the depth of its thread.
 
     Callbacks inside see it active, and are counted. Saves 8 % of a pair of submission and
     completion (callgrind).
