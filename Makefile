@@ -61,7 +61,7 @@ SUITE = tests/_purgatory_cpython tests/timingwheel tests/purgatory tests/mq test
 	tests/test_examples.py tests/test_interpreters.py
 NOT_COMPILED = tests/purgatory/spark tests/purgatory/trace tests/purgatory/cli tests/purgatory/journal \
 	tests/purgatory/cron tests/purgatory/service/auth tests/purgatory/service/gateway tests/purgatory/service/http \
-	tests/purgatory/service/store/postgres tests/mq/queues/test_model.py \
+	tests/purgatory/service/store/postgres $(addprefix tests/mq/queues/test_,interleavings.py model.py) \
 	$(addprefix tests/purgatory/test_,durable_files.py foreign_packages.py oracle.py printable.py version.py) \
 	$(addprefix tests/purgatory/testing/world/test_,connection.py descriptors.py disk.py machine.py network.py process.py \
 		queues.py sockets.py vfs.py world.py) \

@@ -9,7 +9,7 @@ from purgatory import DelayedOperation, Purgatory
 from timingwheel import InlineExecutor, ManualClock, Timer
 
 # Seconds; a wait so long is used up only by a hang.
-HANG = 30.0
+HANG = 60.0
 
 
 class Recorder(DelayedOperation):
@@ -114,7 +114,7 @@ def all_in_threads(*functions: Callable[[], object]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(4 * HANG)
+        thread.join(1.5 * HANG)
     assert not any(thread.is_alive() for thread in threads), "a thread hangs"
     assert not errors, errors
 

@@ -4,7 +4,7 @@ import queue
 
 from timingwheel.lowlevel import ConditionWaiter
 
-HANG = 30  # seconds; a test that waits longer has failed
+HANG = 60  # seconds; a test that waits longer has failed
 
 
 class RecordingWaiter(ConditionWaiter):

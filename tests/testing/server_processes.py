@@ -13,7 +13,7 @@ from purgatory.service import OperationFailed, ServiceFuture
 from tests.testing.purgatory_harness import HANG, free_port
 
 # Seconds until a start counts as a hang: the server imports pandas, on a busy machine for long.
-START = 3 * HANG
+START = 1.5 * HANG
 
 
 class ServerProcess:

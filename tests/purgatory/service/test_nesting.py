@@ -3,7 +3,7 @@
 import hypothesis.strategies as st
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from purgatory.service.encoding import pack
 from purgatory.service.nesting import MAX_LEVELS, _levels, is_too_deep
@@ -20,7 +20,14 @@ def levels_of(value):
 
 
 # For each format of a length.
-LENGTHS = st.sampled_from([0, 1, 2, 4, 8, 16, 31, 32, 255, 256, 65_535, 65_536])
+LENGTHS = [0, 1, 2, 4, 8, 16, 31, 32, 255, 256, 65_535, 65_536]
+
+
+def of_length(length):
+    """Bytes, a text and an extension that look like containers."""
+    return [b"\x91" * length, "\x81" * length, msgspec.msgpack.Ext(5, b"\x91" * length)]
+
+
 leaves = (
     st.none()
     | st.booleans()
@@ -28,9 +35,7 @@ leaves = (
     | st.floats(allow_nan=False)
     | st.text()
     | st.binary()
-    | LENGTHS.map(lambda length: b"\x91" * length)
-    | LENGTHS.map(lambda length: "\x81" * length)
-    | LENGTHS.map(lambda length: msgspec.msgpack.Ext(5, b"\x91" * length))
+    | st.sampled_from([leaf for length in LENGTHS[:-2] for leaf in of_length(length)])
 )
 values = st.recursive(
     leaves,
@@ -40,11 +45,17 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=500)
 @given(values)
 def test_counts_as_a_decoder_does(value):
     """For each format of the specification that an encoder writes."""
     assert _levels(msgspec.msgpack.encode(value)) == levels_of(value)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_lengths(length):
+    """Each format of a length is passed over, whatever its bytes look like."""
+    for leaf in of_length(length):
+        assert _levels(msgspec.msgpack.encode([[leaf], leaf])) == 2
 
 
 HEADERS = {
