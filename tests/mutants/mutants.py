@@ -185,16 +185,16 @@ MUTANTS = [
     ),
     Mutant(
         "an operation that is submitted again waits again",
-        SERVER + "request_handler.py",
+        SERVER + "submit_requests.py",
         "if before is not None and _is_of(before, command.client, submission):",
         "if isinstance(before, OutcomeRecord):\n"
-        "                del all_known[values[0]]\n"
+        "                del self._state.known[submission.op_id]\n"
         "                before = None\n"
         "            if before is not None and _is_of(before, command.client, submission):",
     ),
     Mutant(
         "a client that was away is another one",
-        SERVER + "request_handler.py",
+        SERVER + "submit_requests.py",
         "if before is not None and _is_of(",
         "if before is not None and before.client is client and _is_of(",
     ),

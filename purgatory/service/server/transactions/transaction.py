@@ -187,6 +187,11 @@ class Transaction(OutcomeReceiver):
         job = operation.job = new_job(operation)
         self._state.jobs.bytes += life_bytes(job)
 
+    def remember_reply(self, session: str, seq: int, frame: bytes) -> None:
+        """Remember the encoded reply to a request of a session."""
+        self.remembered.append((session, seq))
+        self._state.replies.add(session, seq, frame, self.now_ms, self.changes)
+
     def extend(self, extension: TimeoutExtension, owner: str | None) -> bool:
         """Extend an operation; False if it has ended. `owner`: see `find`."""
         now_ms = self.now_ms

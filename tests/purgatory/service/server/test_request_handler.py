@@ -4,7 +4,6 @@ from functools import partial
 
 import pytest
 
-from purgatory.service.encoding import unpack
 from purgatory.service.job_messages import (
     CancelJobs,
     JobFilter,
@@ -21,121 +20,15 @@ from purgatory.service.protocol import (
     How,
     Query,
     ReadDead,
-    Submit,
     TimeoutExtension,
     Unread,
 )
-from tests.testing.step_server import job, operation, result
+from tests.testing.step_server import job, operation
 
 
 @pytest.fixture
 def server(step_server):
     return step_server
-
-
-def test_an_operation_completes_with_the_value_of_its_key(server):
-    """The outcome is pushed to its client, with the payload that the client gave."""
-    server.submit(operation("a", "k", payload={"order": 7}, kind="pay"))
-    server.time.ms += 10
-    count, [outcome] = server.complete_and_push("k", "v")
-    assert count == 1
-    assert (outcome.op_id, outcome.outcome, outcome.by_key) == ("a", "completed", "k")
-    assert (result(outcome), unpack(outcome.payload), outcome.kind) == ("v", {"order": 7}, "pay")
-    assert outcome.at_ms == outcome.submitted_ms + 10
-
-
-def test_in_the_millisecond_of_its_deadline_it_still_completes(server):
-    """One millisecond later it has expired, at its deadline."""
-    for op_id in ("a", "b"):
-        server.submit(operation(op_id, timeout_ms=50))
-    server.time.ms += 50
-    assert server.complete_and_push("a's key")[0] == 1
-    server.time.ms += 1
-    count, [outcome] = server.complete_and_push("b's key")
-    assert (count, outcome.outcome) == (0, "expired")
-    assert outcome.at_ms == outcome.deadline_ms == outcome.submitted_ms + 50
-
-
-def test_a_late_completion_does_not_complete_an_overdue_operation(server):
-    """Not even if nothing could be expired for a while, because the disk failed."""
-    server.submit(operation("a", timeout_ms=50))
-    server.faults.fail()
-    server.pass_time(100)
-    server.faults.clear()
-    assert server.complete_and_push("a's key")[0] == 0
-    [outcome] = server.pass_time(1000)
-    assert (outcome.outcome, outcome.at_ms) == ("expired", outcome.deadline_ms)
-
-
-def test_submitted_again_after_its_client_was_gone(server):
-    """It is its own operation still, when nothing else was left of the client meanwhile."""
-    server.submit(operation("a", "k"))
-    _, [outcome] = server.complete_and_push("k", 1)
-    server.acknowledge(outcome.number)
-    server.bye()
-    assert server.state.clients.by_name == {}
-    server.hello()
-    reply = server.submit(operation("a", "k"))
-    assert (reply.refused, [known.state for known in reply.known]) == ([], ["completed"])
-
-
-def test_an_operation_that_needs_several_keys(server):
-    """It has the values of the keys that were completed; each key counts once."""
-    server.submit(operation("a", "x", "y", "z", need=2))
-    assert server.complete_and_push("x", 1) == (0, [])
-    assert server.complete_and_push("x", 2) == (0, [])
-    assert server.query("a").keys_done == ["x"]
-    count, [outcome] = server.complete_and_push("z", 3)
-    assert (count, outcome.by_key, result(outcome)) == (1, "z", {"x": 1, "z": 3})
-
-
-def test_a_repeated_submit_is_answered_with_its_state(server):
-    """It waits once; if it has ended, the outcome is sent again."""
-    assert server.submit(operation("a")).known == []
-    [known] = server.submit(operation("a")).known
-    assert (known.index, known.state) == (0, "pending")
-    server.complete_and_push("a's key", 5)
-    server.post(Submit, [operation("new"), operation("a")])
-    [answer], [outcome] = server.step()
-    assert [(known.index, known.state) for known in answer.known] == [(1, "completed")]
-    assert (outcome.number, result(outcome)) == (1, 5)
-    assert server.state.purgatory.delayed == 1
-
-
-def test_a_repeated_submit_while_the_disk_fails(server):
-    """What is on disk from before is not refused, as what is new: it has its outcome."""
-    server.submit(operation("waits"), operation("ended"))
-    server.complete("ended's key")
-    server.submit(operation("b"), client="other")
-    server.faults.fail()
-    server.post(Submit, [operation("waits"), operation("new"), operation("ended")])
-    server.post(Submit, [operation("waits")])
-    server.post(Submit, [operation("newer"), operation("b")])
-    replies, outcomes = server.step()
-    mixed, repeated, refused = sorted(replies, key=lambda reply: reply.seq)
-    assert [(item.index, item.state) for item in mixed.known] == [(0, "pending"), (2, "completed")]
-    assert [(item.index, item.code) for item in mixed.refused] == [(1, "store")]
-    assert [item.state for item in repeated.known] == ["pending"]
-    assert refused.code == "store"
-    assert {outcome.op_id for outcome in [*outcomes, *server.step()[1]]} == {"ended"}
-    server.faults.clear()
-    assert [server.query(op_id).state for op_id in ("waits", "new")] == ["pending", "unknown"]
-
-
-def test_an_id_of_another_client_is_taken(server):
-    """The submit is refused, and the operation is as it was."""
-    server.submit(operation("a"))
-    [refusal] = server.submit(operation("a"), client="other").refused
-    assert refusal.code == "taken"
-    assert server.query("a").client == "c"
-
-
-def test_cancelling(server):
-    """Works once; what has ended or is not known cannot be cancelled."""
-    server.submit(operation("a"))
-    server.post(Cancel, ["a", "a", "unknown"])
-    [answer], [outcome] = server.step()
-    assert (answer.done, outcome.outcome) == ([True, False, False], "cancelled")
 
 
 def test_queries(server):

@@ -1,0 +1,106 @@
+"""EventRequests: carries out the requests that complete, fail, extend or cancel operations.
+
+Store thread alone.
+"""
+
+from purgatory.service.errors import TooManyHeld
+from purgatory.service.protocol import (
+    Cancel,
+    Cancelled,
+    Complete,
+    Completed,
+    Completion,
+    Extend,
+    Extended,
+    Fail,
+    Failed,
+)
+from purgatory.service.server.commands import ClientRequest
+from purgatory.service.server.memory import held_bytes, spread_bytes, value_bytes
+from purgatory.service.server.state import ServerState
+from purgatory.service.server.transactions.transaction import Transaction
+from purgatory.service.server.validation import RequestValidator, shown
+
+
+class EventRequests:
+    """Ends and extends operations of `state`. Methods raise `Refused` before any change."""
+
+    def __init__(self, state: ServerState, validator: RequestValidator) -> None:
+        self._state = state
+        self._validator = validator
+
+    def complete(self, transaction: Transaction, _: ClientRequest, request: Complete) -> Completed:
+        """Complete keys."""
+        for completion in request.completions:
+            self._validator.check_completion(completion)
+        self._check_held(request)
+        self._check_memory(request)
+        events = transaction.events
+        counts = [events.complete(each, place) for place, each in enumerate(request.completions)]
+        return Completed(request.seq, counts)
+
+    def extend(self, transaction: Transaction, command: ClientRequest, request: Extend) -> Extended:
+        """Restart timeouts: of any operations, or of the client's own if its key says so."""
+        for extension in request.extensions:
+            self._validator.check_timeout(extension.timeout_ms)
+        owner = command.owner
+        done = [transaction.extend(extension, owner) for extension in request.extensions]
+        return Extended(request.seq, done)
+
+    def fail(self, transaction: Transaction, _: ClientRequest, request: Fail) -> Failed:
+        """Fail keys."""
+        left = self._state.memory_left
+        for failure in request.failures:
+            self._validator.check_failure(failure)
+            left = self._check_spread(failure.key, len(failure.message), left)
+        events = transaction.events
+        counts = [events.fail(each, place) for place, each in enumerate(request.failures)]
+        return Failed(request.seq, counts)
+
+    def cancel(
+        self, transaction: Transaction, command: ClientRequest, request: Cancel
+    ) -> Cancelled:
+        """Cancel operations, likewise."""
+        owner = command.owner
+        return Cancelled(request.seq, [transaction.cancel(each, owner) for each in request.op_ids])
+
+    def _check_held(self, request: Complete) -> None:
+        held = self._state.held
+        new = {c.key for c in request.completions if c.hold_ms and c.key not in held.by_key}
+        most = self._validator.limits.held
+        if new and len(held) + len(new) > most:
+            raise TooManyHeld(f"the server holds {len(held)} events; expected at most {most}")
+
+    def _check_spread(self, key: str, size: int, left: int) -> int:
+        """Return the bytes left if an event waits for its captured operations."""
+        lists = self._state.parts.lists
+        if len(self._state.known) > self._state.portion and lists.sole_watcher(key) is None:
+            watchers = lists.watchers_of(key)
+            if self._state.is_for_many(len(watchers), b""):
+                left -= spread_bytes(len(watchers), size)
+                if left < 0:
+                    raise self._state.no_room(f"the operations that wait for {shown(key)}")
+        return left
+
+    def _check_memory(self, request: Complete) -> None:
+        """Raise TooMuchMemory without room for what completions leave behind.
+
+        A completion that leaves nothing is never refused: it frees memory.
+        """
+        left = self._state.memory_left
+        for completion in request.completions:
+            left = self._check_spread(completion.key, len(completion.value), left)
+            taken = self._bytes_left_behind(completion, left)
+            left -= taken
+            if taken and left < 0:
+                raise self._state.no_room("what is held or counts for operations of several keys")
+
+    def _bytes_left_behind(self, completion: Completion, left: int) -> int:
+        """Return the bytes, at most, of a completion until its operations have ended."""
+        size = held_bytes(completion.key, len(completion.value)) if completion.hold_ms else 0
+        value = value_bytes(len(completion.value))
+        # Count the operations that get the value only if room may be short.
+        if value * len(self._state.known) > left:
+            watchers = self._state.watchers_of(completion.key)
+            size += value * sum(operation.need > 1 for operation in watchers)
+        return size

@@ -1,0 +1,263 @@
+"""SubmitRequests: carries out submits, also those that clients send again.
+
+Store thread alone.
+"""
+
+from contextlib import suppress
+from typing import Final
+
+from msgspec.structs import astuple
+
+from _purgatory_cpython.mypyc_types import i64
+from purgatory.service.encoding import decode_answer, encode
+from purgatory.service.errors import OperationIdTaken, Refused, TooManySessions
+from purgatory.service.protocol import (
+    DEFAULT,
+    MADE_UP,
+    Known,
+    Refusal,
+    Submission,
+    SubmissionOptions,
+    Submit,
+    Submitted,
+)
+from purgatory.service.server.commands import ClientRequest
+from purgatory.service.server.memory import job_bytes, operation_bytes
+from purgatory.service.server.reads.remembered_answers import RememberedReader
+from purgatory.service.server.reads.status_answers import state_of
+from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
+from purgatory.service.server.records.operation import PendingOperation
+from purgatory.service.server.state import ServerState
+from purgatory.service.server.transactions.transaction import Transaction
+from purgatory.service.server.validation import (
+    RequestValidator,
+    SubmissionFields,
+    SubmissionValues,
+    shown,
+)
+from purgatory.service.store.contract import Store
+from purgatory.service.store.rows import Options
+
+# Added to a session's name: submits have remembered answers of their own.
+_SUBMITS: Final = "#submits"
+
+
+class _Room:
+    """What the server's bounds leave for a submit: summed up once, and not for each operation."""
+
+    __slots__ = ("bytes", "total")
+
+    def __init__(self, total: i64, left: i64) -> None:
+        self.total: i64 = total
+        self.bytes: i64 = left
+
+
+class SubmitRequests:
+    """Submits operations to `state`; an answer says which were refused, and which were known.
+
+    A client that lost an answer submits again. Methods raise StoreError.
+    """
+
+    def __init__(self, state: ServerState, store: Store, validator: RequestValidator) -> None:
+        self._state = state
+        self._validator = validator
+        self._remembered = RememberedReader(state, store)
+
+    def submit(
+        self, transaction: Transaction, command: ClientRequest, request: Submit
+    ) -> Submitted:
+        """Submit the operations that are new."""
+        given = transaction.given_ids
+        first = self._first_answer(command, request)
+        reply = self._submit(transaction, command, request, first)
+        has_ids = transaction.given_ids != given or reply.known
+        if has_ids and first is None and command.session:
+            self._remember(transaction, command, reply)
+        return reply
+
+    def reject(
+        self, transaction: Transaction, command: ClientRequest, request: Submit, failure: Refused
+    ) -> Submitted:
+        """Answer a submit whose transaction was rolled back.
+
+        Operations that were on disk before are not reported as refused: the client may have lost
+        an earlier answer.
+        """
+        first = self._first_answer(command, request)
+        reply = self._submit(transaction, command, request, first, failure)
+        clients = self._state.clients
+        clients.drop_if_idle(clients.record(command.client))
+        return reply
+
+    def _first_answer(self, command: ClientRequest, request: Submit) -> Submitted | None:
+        """Return the remembered answer to a submit; None if there is none."""
+        if not command.session or not self._state.replies.bytes:
+            return None
+        frame = self._state.replies.find(self._key(command), request.seq)
+        if frame is None:
+            return None
+        first = decode_answer(frame)
+        assert isinstance(first, Submitted)
+        return first
+
+    def _key(self, command: ClientRequest) -> str:
+        return self._state.replies.key(command.client, command.session + _SUBMITS)
+
+    def _remember(self, transaction: Transaction, command: ClientRequest, reply: Submitted) -> None:
+        """Remember the answer to a submit, if there is room.
+
+        The client may submit again when a job has ended, and its id is forgotten.
+        """
+        with suppress(TooManySessions):
+            key = self._key(command)
+            self._state.replies.check_room(command.client, key)
+            transaction.remember_reply(key, command.request.seq, encode(reply))
+
+    def _submit(
+        self,
+        transaction: Transaction,
+        command: ClientRequest,
+        request: Submit,
+        first: Submitted | None,
+        failure: Refused | None = None,
+    ) -> Submitted:
+        """Submit new operations, or refuse them for a `failure`.
+
+        `first`: the request's earlier answer.
+        """
+        client = self._state.clients.record(command.client)
+        refused: list[Refusal] = []
+        known: list[Known] = []
+        outcomes: list[OutcomeRecord] = []
+        done = _taken_at_first(request, first)
+        room = _Room(transaction.total, self._state.memory_left)
+        for index, submission in enumerate(request.operations):
+            fields: SubmissionFields = astuple(submission)
+            before = self._holder(fields, transaction.now_ms)
+            if before is not None and _is_of(before, command.client, submission):
+                _add_known(index, before, known, outcomes)
+            elif index not in done:  # else the operation has ended, and the id was free again
+                refusal = (
+                    failure
+                    or _taken(before, submission, client)
+                    or self._submit_new(transaction, client, submission, fields, room)
+                )
+                if refusal is not None:
+                    refused.append(Refusal(index, refusal.code, str(refusal)))
+        if outcomes:
+            transaction.repeated_outcomes.append((command, outcomes))
+        if first is not None:
+            known = _known_as_at_first(known, first)
+        return Submitted(request.seq, refused, known)
+
+    def _holder(
+        self, fields: SubmissionFields, now_ms: int
+    ) -> PendingOperation | OutcomeRecord | None:
+        """Return the holder of a submission's id; None: the id is free."""
+        op_id, said = fields[0], fields[6]
+        known = self._state.known.get(op_id)
+        if isinstance(known, OutcomeRecord) and known.is_over(now_ms):
+            return None
+        if known is None and said is not None and said.unique_ms != MADE_UP:
+            return self._remembered.find(op_id)
+        return known
+
+    def _submit_new(
+        self,
+        transaction: Transaction,
+        client: ClientRecord,
+        submission: Submission,
+        fields: SubmissionFields,
+        room: _Room,
+    ) -> Refused | None:
+        """Let an operation wait; return why not, if it is refused."""
+        op_id, keys, timeout_ms, need, kind, payload, said = fields
+        values: SubmissionValues = (op_id, keys, timeout_ms, need, kind, payload)
+        options: Options | None = None
+        refusal = self._validator.check_submission(submission, values, client, room.total)
+        if refusal is None and said is not None:
+            values, options = self._with_options(values, said, transaction.now_ms)
+            refusal = self._check_options(values, options, transaction.now_ms)
+        if refusal is not None:
+            return refusal
+        size = operation_bytes(op_id, kind, keys)
+        life = 0 if need else job_bytes(() if options is None else options.tags, keys)
+        if size + life > room.bytes:
+            return self._state.no_room(f"an operation of {size} bytes")
+        transaction.submit(client, values, size, options)
+        room.total += 1
+        room.bytes -= size + life
+        return None
+
+    def _with_options(
+        self, values: SubmissionValues, said: SubmissionOptions, now_ms: int
+    ) -> tuple[SubmissionValues, Options]:
+        op_id, keys, timeout_ms, need, kind, payload = values
+        if said.due_ms is not None and need == 0:
+            timeout_ms = max(0, said.due_ms - now_ms)
+        unique_ms = said.unique_ms
+        if unique_ms == DEFAULT:
+            unique_ms = self._state.remembered.remember_ms
+        tags = tuple(dict.fromkeys(said.tags))
+        options = Options(unique_ms, tags, said.priority, said.start_within_ms)
+        return (op_id, keys, timeout_ms, need, kind, payload), options
+
+    def _check_options(
+        self, values: SubmissionValues, options: Options, now_ms: int
+    ) -> Refused | None:
+        remembered = self._state.remembered
+        refusal = self._validator.check_options(values, options)
+        if refusal is None and remembered.refusal(options.unique_ms) is not None:
+            remembered.reserved -= self._state.retention.end_periods(now_ms)
+            refusal = remembered.refusal(options.unique_ms)
+        return refusal
+
+
+def _taken_at_first(request: Submit, first: Submitted | None) -> set[int]:
+    """Return the indexes of the operations that the first answer accepted."""
+    if first is None:
+        return set()
+    refused = {refusal.index for refusal in first.refused}
+    return set(range(len(request.operations))) - refused
+
+
+def _known_as_at_first(known: list[Known], first: Submitted) -> list[Known]:
+    """Return what was known at first, as it is now.
+
+    So a client that lost the first answer to its submit learns which jobs are new.
+    """
+    now = {one.index: one for one in known}
+    return [now.get(one.index, one) for one in first.known]
+
+
+def _is_of(entry: PendingOperation | OutcomeRecord, client: str, submission: Submission) -> bool:
+    """Whether the holder of an id is what a client submits again."""
+    # By name: a client that was idle has a new record.
+    return entry.client.name == client and _is_job(entry) == (submission.need == 0)
+
+
+def _is_job(entry: PendingOperation | OutcomeRecord) -> bool:
+    return entry.is_job if isinstance(entry, OutcomeRecord) else entry.need == 0
+
+
+def _taken(
+    entry: PendingOperation | OutcomeRecord | None, submission: Submission, client: ClientRecord
+) -> Refused | None:
+    """Return why an id cannot be taken; None if it is free."""
+    if entry is None:
+        return None
+    whose = "another client"
+    if entry.client.name == client.name:
+        whose = "a job" if _is_job(entry) else "an operation that is no job"
+    return OperationIdTaken(f"id {shown(submission.op_id)} belongs to {whose}")
+
+
+def _add_known(
+    index: int,
+    entry: PendingOperation | OutcomeRecord,
+    known: list[Known],
+    outcomes: list[OutcomeRecord],
+) -> None:
+    known.append(Known(index, state_of(entry)))
+    if isinstance(entry, OutcomeRecord) and not entry.is_job:
+        outcomes.append(entry)
