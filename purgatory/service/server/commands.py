@@ -143,15 +143,9 @@ class ReloadAllowList(Struct, frozen=True):
     """Apply the new allow list to the connections."""
 
 
-StoreLoopCommand = (
-    ClientRequest
-    | ClientConnected
-    | ClientDisconnected
-    | FetchOutcomes
-    | JournalConfirmed
-    | RunTransaction
-    | StopStoreLoop
-)
+#: What clients cause, each in its turn.
+ClientCommand = ClientRequest | ClientConnected | ClientDisconnected
+StoreLoopCommand = ClientCommand | FetchOutcomes | JournalConfirmed | RunTransaction | StopStoreLoop
 NetworkCommand = (
     TransactionReplies
     | OutcomeFrame

@@ -47,13 +47,20 @@ from purgatory.service.protocol import (
     Welcome,
     Work,
 )
-from purgatory.service.server.commands import ClientConnected, ClientRequest, TransactionReplies
+from purgatory.service.server.commands import (
+    ClientCommand,
+    ClientConnected,
+    ClientDisconnected,
+    ClientRequest,
+    TransactionReplies,
+)
 from purgatory.service.server.event_requests import EventRequests
 from purgatory.service.server.jobs.control_requests import ControlRequests
 from purgatory.service.server.jobs.job_answers import job_end_frames
 from purgatory.service.server.jobs.mass_cancels import MassCancel
 from purgatory.service.server.leases.job_frames import JobFrames
 from purgatory.service.server.leases.job_requests import JobRequests
+from purgatory.service.server.leases.lease_ends import WORKER_GONE
 from purgatory.service.server.limits.limit_requests import LimitRequests
 from purgatory.service.server.named_leases.lease_requests import NamedLeaseRequests
 from purgatory.service.server.reads.outcome_frames import outcome_pushes
@@ -136,16 +143,28 @@ class RequestHandler:
             Begin: jobs.begin,
         }
 
-    def handle(self, transaction: Transaction, command: ClientRequest | ClientConnected) -> None:
-        """Do what a request changes."""
-        if isinstance(command, ClientConnected):
+    def handle(self, transaction: Transaction, command: ClientCommand) -> None:
+        """Do what a request, a connection or its end changes."""
+        if isinstance(command, ClientRequest):
+            if self._state.leases.lapsed:
+                self._state.leases.hear(command.route)
+            self._try(transaction, command)
+        elif isinstance(command, ClientConnected):
             self._state.clients.record(command.client).connections += 1
             welcome = Welcome(command.seq, command.version, self._server, self._validator.limits)
             transaction.unconditional_replies.append((command.route, welcome))
-            return
-        if self._state.leases.lapsed:
-            self._state.leases.hear(command.route)
-        self._try(transaction, command)
+        else:
+            self._disconnect(transaction, command)
+
+    def _disconnect(self, transaction: Transaction, command: ClientDisconnected) -> None:
+        self.reads.repeated.forget(command.route)
+        self._state.jobs.watches.forget(command.route)
+        for job in self._state.leases.drop_worker(command.route, command.client):
+            transaction.jobs.lease_ends.lose(job, WORKER_GONE)
+        self._state.named_leases.disconnect(command.route, transaction.clock_ms)
+        client = self._state.clients.record(command.client)
+        client.connections -= 1
+        self._state.clients.drop_if_idle(client)
 
     def _try(self, transaction: Transaction, command: ClientRequest) -> None:
         try:

@@ -25,6 +25,7 @@ from purgatory.service.errors import StoreFailed, refusal_of
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.server.clock import NS_PER_MS, ServiceClock
 from purgatory.service.server.commands import (
+    ClientCommand,
     ClientConnected,
     ClientDisconnected,
     ClientRequest,
@@ -42,7 +43,6 @@ from purgatory.service.server.fair_queue import RequestQueue
 from purgatory.service.server.journal.journal_rows import committed_rows
 from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.journal.journal_start import start_journal
-from purgatory.service.server.leases.lease_ends import WORKER_GONE
 from purgatory.service.server.recovery import (
     ACKNOWLEDGED,
     pack_acknowledgements,
@@ -75,7 +75,6 @@ MANY_ENDS = 50
 # Leases last so much longer while requests wait: one may keep or end a lease.
 GRACE_MS = 1000
 
-_ClientCommand = ClientRequest | ClientConnected | ClientDisconnected
 # Handled after the commit: they belong to no transaction.
 _AfterCommit = JournalConfirmed | RunTransaction | StopStoreLoop
 
@@ -113,7 +112,7 @@ class StoreLoop:
         self._sink = sink
         state.journal_numbers.is_used = sink is not None
         self._reads = handler.reads
-        self.requests: RequestQueue[_ClientCommand] = RequestQueue()
+        self.requests: RequestQueue[ClientCommand] = RequestQueue()
         self._after_commit: list[_AfterCommit] = []
         #: Commands that the store thread has taken and not released; its own.
         self.unreleased: int = self.START_COMMANDS
@@ -371,18 +370,13 @@ class StoreLoop:
         requests = self.requests
         requests.begin()
         while (command := requests.take(transaction.clock_ms)) is not None:
-            if isinstance(command, ClientDisconnected):
-                self._disconnect(transaction, command)
-            else:
-                transaction = self._handle(transaction, command)
+            transaction = self._handle(transaction, command)
             if self._observer is not None:
                 self._observer.handled(transaction, command)
             yield_gil()  # the network thread reads the next requests
         return transaction
 
-    def _handle(
-        self, transaction: Transaction, command: ClientRequest | ClientConnected
-    ) -> Transaction:
+    def _handle(self, transaction: Transaction, command: ClientCommand) -> Transaction:
         """Handle a request; return its transaction, a new one after an unexpected error.
 
         Then the changes so far are rolled back, and the other requests are handled again.
@@ -390,7 +384,7 @@ class StoreLoop:
         try:
             self.handler.handle(transaction, command)
         except Exception as error:
-            if isinstance(command, ClientConnected):
+            if not isinstance(command, ClientRequest):
                 raise
             refusal = refusal_of(error)
             log.exception("a request of client %r has failed: %s", command.client, refusal)
@@ -402,16 +396,6 @@ class StoreLoop:
                 again = self._handle(again, other)
             return again
         return transaction
-
-    def _disconnect(self, transaction: Transaction, command: ClientDisconnected) -> None:
-        self._reads.repeated.forget(command.route)
-        self.state.jobs.watches.forget(command.route)
-        for job in self.state.leases.drop_worker(command.route, command.client):
-            transaction.jobs.lease_ends.lose(job, WORKER_GONE)
-        self.state.named_leases.disconnect(command.route, transaction.clock_ms)
-        client = self.state.clients.record(command.client)
-        client.connections -= 1
-        self.state.clients.drop_if_idle(client)
 
     def _publish(self, transaction: Transaction) -> None:
         transaction.publish()
