@@ -5,7 +5,7 @@ import random
 import pytest
 
 from timingwheel import TimerTask
-from timingwheel.bucket import GROWTH_LIMIT, TimerCounters, TimerTaskList
+from timingwheel.bucket import GROWTH_LIMIT, MIN_CAPACITY, TimerCounters, TimerTaskList
 from timingwheel.rwlock import ReadWriteLock
 from timingwheel.task import CANCELLED, TAKEN
 
@@ -117,6 +117,29 @@ def test_move(make):
     source.add(b)
     source.move(source.first(), target)
     assert (content(source), content(target), make.counters.waiting) == ([b], [a], 2)
+
+
+def test_tasks_are_refused_once(make):
+    """To the first of the threads that an executor refused."""
+    bucket, many = make.bucket(), tasks(3)
+    for task in many:
+        bucket.add(task)
+    assert [bucket.refuse(), bucket.refuse()] == [many, []]
+
+
+@pytest.mark.parametrize("count", [0, 1, MIN_CAPACITY - 1, MIN_CAPACITY, MIN_CAPACITY + 1])
+def test_nothing_is_left_to_take(make, count):
+    """After the last task, also where it fills the last slot."""
+    bucket, many = make.bucket(), tasks(count)
+    for task in many:
+        bucket.add(task)
+    bucket.mark_dispatched()
+    assert [bucket.take() for _ in many] == many
+    for _ in range(2):
+        assert bucket.take() is None
+        assert content(bucket) == []
+    bucket.add(late := TimerTask(1, print))
+    assert bucket.take() is late
 
 
 def test_belongs_to(make):

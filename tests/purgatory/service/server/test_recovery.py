@@ -265,3 +265,19 @@ def test_a_job_that_was_dead_begins_at_any_time(step_server):
     server.crash()
     server.pass_time(5000)
     assert server.job("a").state in ("ready", "retrying")
+
+
+def test_held_events_survive_a_crash(server):
+    """Until their time is over."""
+    server.complete("k", 7, hold_ms=1000)
+    for op_id in ("a", "b"):
+        server.crash()
+        server.hello()
+        server.submit(operation(op_id, "k"))
+        assert server.query(op_id).state == "completed"
+        server.pass_time(400)
+    server.pass_time(400)
+    server.crash()
+    server.hello()
+    server.submit(operation("late", "k"))
+    assert server.query("late").state == "pending"
