@@ -85,6 +85,17 @@ def test_take_goes_in_order_and_releases(make):
     assert (make.counters.fired, make.counters.backlog, make.counters.cancelled) == (2, 0, 1)
 
 
+@pytest.mark.parametrize("gone", range(2**4))
+def test_take_passes_over_cancelled_tasks(make, gone):
+    """Wherever they were, and however many in a row."""
+    bucket, many = make.bucket(), tasks(4)
+    for task in many:
+        bucket.add(task)
+    left = [task for n, task in enumerate(many) if not (gone >> n & 1 and bucket.cancel(task))]
+    bucket.mark_dispatched()
+    assert [bucket.take() for _ in range(5)] == left + [None] * (5 - len(left))
+
+
 def test_mark_dispatched_is_idempotent(make):
     """Tasks are counted as dispatched once, however often they are marked."""
     bucket = make.bucket()

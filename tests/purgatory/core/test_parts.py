@@ -48,3 +48,15 @@ def test_an_operation_gets_into_the_timer(kind):
     timer.advance_clock()
     assert operation.completed
     timer.close()
+
+
+def test_whose_lock_the_thread_has():
+    """Of the watch lists, of held events or of the timer: then it waits for no other thread."""
+    p = PurgatoryHarness().purgatory
+    parts = p._parts
+    for lock in (parts.lists._shards[0].lock, parts.held._lock, p.timer._lock.reading()):
+        assert not parts.holds_lock()
+        with lock:
+            assert parts.holds_lock()
+            assert not in_thread(parts.holds_lock)
+    assert not parts.holds_lock()
