@@ -183,3 +183,24 @@ def test_when_the_server_was_heard(frames):
         link.discard()
     assert link._heard_at == (7.0 if frames else 3.0)
     assert (link.no_answer_since is None) == bool(frames)
+
+
+@pytest.mark.skipif(COMPILED, reason="a compiled connection wants a session")
+@pytest.mark.parametrize("messages", [None, [], [b"a"], [b"a", b"b"]])
+def test_a_call_is_sent_at_once_or_not_at_all(messages):
+    """As its session says; from then on the server is silent until it answers."""
+    begun, sent = [], []
+    session = SimpleNamespace(begin=lambda request, call: begun.append((request, call)) or messages)
+    link = ServerConnection(("tcp://127.0.0.1:1",), session, SocketOptions(), None)
+    link._socket = SimpleNamespace(
+        send=lambda frame, flags: sent.append(frame), getsockopt=lambda option: zmq.POLLIN
+    )
+    link._away_since, link._monotonic = None, lambda: 7.0
+    try:
+        assert link.send_call("request", "call") is (messages is not None)
+    finally:
+        link.discard()
+    assert begun == [("request", "call")]
+    assert sent == (messages or [])
+    assert link.no_answer_since == (None if messages is None else 7.0)
+    assert link.frames_pending == bool(messages)
