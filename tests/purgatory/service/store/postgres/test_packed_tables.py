@@ -88,8 +88,8 @@ def test_how_many_rows_a_commit_rewrites(count):
     """A part of them: clients wait. The next ones do the rest."""
     table = SimpleNamespace(
         sparse=set(range(count)),
-        rows_of=lambda firsts, columns: [(first, first) for first in firsts],
-        deleted=lambda first, last: [(first,)],
+        rows_of=lambda firsts, columns: [(first, first + 9) for first in firsts],
+        deleted=lambda first, last: [(number,) for number in range(first, last, 9)],
         rewrite=lambda first, deleted, columns: first,
         forget=lambda numbers: None,
     )
