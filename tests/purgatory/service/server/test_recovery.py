@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from purgatory.service.job_messages import CancelJobs, RetryJobs
+from purgatory.service.job_messages import CancelJobs, RetryJobs, TakeLease
 from purgatory.service.protocol import How
 from purgatory.service.server.commands import StopStoreLoop
 from purgatory.service.store.rows import JournalPosition
@@ -281,3 +281,13 @@ def test_held_events_survive_a_crash(server):
     server.hello()
     server.submit(operation("late", "k"))
     assert server.query("late").state == "pending"
+
+
+def test_named_leases_survive_a_crash(server):
+    """Until they end; tokens grow."""
+    token = server.ask(TakeLease, "n", "one", 1000, 0).token
+    server.crash()
+    assert server.ask(TakeLease, "n", "two", 1000, 0).token is None
+    server.pass_time(1001)
+    server.crash()
+    assert server.ask(TakeLease, "n", "two", 1000, 0).token > token

@@ -140,7 +140,7 @@ def test_an_answer_that_does_not_come(bench, caplog):
     bench.reply.set_result(None)
     for _ in range(2):
         bench.demand.check_answer()
-    assert caplog.text.count("the server at tcp://server answers") == 1
+        assert caplog.text.count("the server at tcp://server answers") == 1
 
 
 def test_an_answer_that_is_an_error(bench):
