@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from purgatory.service.job_messages import CancelJobs, RetryJobs, TakeLease
-from purgatory.service.protocol import How
+from purgatory.service.protocol import Complete, Completed, Completion, How
 from purgatory.service.server.commands import StopStoreLoop
 from purgatory.service.store.rows import JournalPosition
 from tests.testing.step_server import ManualTime, RecordingSink, StepServer, job, operation, result
@@ -281,6 +281,18 @@ def test_held_events_survive_a_crash(server):
     server.hello()
     server.submit(operation("late", "k"))
     assert server.query("late").state == "pending"
+
+
+def test_replies_survive_a_crash(server):
+    """A request that is sent again is answered as before, and not carried out twice."""
+    server.submit(operation("a", "k"), operation("b", "k"))
+    for _ in range(2):
+        server.post(Complete, [Completion("k", limit=1)], session="s", seq=9)
+        [reply], _ = server.step()
+        assert reply == Completed(9, [1])
+        assert [server.query(op_id).state for op_id in "ab"] == ["completed", "pending"]
+        server.crash()
+        server.hello()
 
 
 def test_named_leases_survive_a_crash(server):
