@@ -95,3 +95,11 @@ def test_a_fault_is_found_by_the_tests_of_its_module(tmp_path):
     verdict = bench.try_fault(Candidate("mq", file, fault))
     assert verdict.found_by == "tests"
     assert (tmp_path / file).read_text(encoding="utf-8") == source
+
+
+def test_a_failure_may_print_any_bytes(monkeypatch, tmp_path):
+    """The last line is why, in whatever encoding it is."""
+    monkeypatch.setattr("tests.mutants.generated.trial._COPIED", ())
+    bench = Bench(ROOT, tmp_path, worlds=0)
+    program = r"import sys; sys.stdout.buffer.write(b'first\n\xe9\n'); sys.exit(1)"
+    assert bench._run(["-c", program], 60) == "\ufffd"

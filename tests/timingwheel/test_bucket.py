@@ -5,7 +5,7 @@ import random
 import pytest
 
 from timingwheel import TimerTask
-from timingwheel.bucket import GROWTH_LIMIT, TimerCounters, TimerTaskList
+from timingwheel.bucket import GROWTH_LIMIT, MIN_CAPACITY, TimerCounters, TimerTaskList
 from timingwheel.rwlock import ReadWriteLock
 from timingwheel.task import CANCELLED, TAKEN
 
@@ -85,6 +85,17 @@ def test_take_goes_in_order_and_releases(make):
     assert (make.counters.fired, make.counters.backlog, make.counters.cancelled) == (2, 0, 1)
 
 
+@pytest.mark.parametrize("gone", range(2**4))
+def test_take_passes_over_cancelled_tasks(make, gone):
+    """Wherever they were, and however many in a row."""
+    bucket, many = make.bucket(), tasks(4)
+    for task in many:
+        bucket.add(task)
+    left = [task for n, task in enumerate(many) if not (gone >> n & 1 and bucket.cancel(task))]
+    bucket.mark_dispatched()
+    assert [bucket.take() for _ in range(5)] == left + [None] * (5 - len(left))
+
+
 def test_mark_dispatched_is_idempotent(make):
     """Tasks are counted as dispatched once, however often they are marked."""
     bucket = make.bucket()
@@ -117,6 +128,29 @@ def test_move(make):
     source.add(b)
     source.move(source.first(), target)
     assert (content(source), content(target), make.counters.waiting) == ([b], [a], 2)
+
+
+def test_tasks_are_refused_once(make):
+    """To the first of the threads that an executor refused."""
+    bucket, many = make.bucket(), tasks(3)
+    for task in many:
+        bucket.add(task)
+    assert [bucket.refuse(), bucket.refuse()] == [many, []]
+
+
+@pytest.mark.parametrize("count", [0, 1, MIN_CAPACITY - 1, MIN_CAPACITY, MIN_CAPACITY + 1])
+def test_nothing_is_left_to_take(make, count):
+    """After the last task, also where it fills the last slot."""
+    bucket, many = make.bucket(), tasks(count)
+    for task in many:
+        bucket.add(task)
+    bucket.mark_dispatched()
+    assert [bucket.take() for _ in many] == many
+    for _ in range(2):
+        assert bucket.take() is None
+        assert content(bucket) == []
+    bucket.add(late := TimerTask(1, print))
+    assert bucket.take() is late
 
 
 def test_belongs_to(make):

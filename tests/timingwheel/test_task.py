@@ -1,11 +1,13 @@
 """TimerTask: construction, states, cancel."""
 
+import functools
 import math
 from datetime import timedelta
 
 import pytest
 
 from timingwheel import TimerTask
+from timingwheel.task import lazy_kind
 
 
 class Subclass(TimerTask):
@@ -140,3 +142,43 @@ def test_a_bad_delay_is_refused_where_it_is_set(delay_ms):
     assert task.delay_ms == 1000
     task.delay_ms = 0
     assert task.delay_ms == 0
+
+
+async def coroutine():
+    """Do nothing."""
+
+
+async def async_generator():
+    """Yield once."""
+    yield
+
+
+def generator():
+    """Yield once."""
+    yield
+
+
+class Lazy:
+    """An object whose call returns a coroutine."""
+
+    __call__ = coroutine
+
+
+@pytest.mark.parametrize(
+    ("callback", "kind"),
+    [
+        (coroutine, "a coroutine function"),
+        (async_generator, "a generator function"),
+        (generator, "a generator function"),
+        (Lazy(), "a coroutine function"),
+        (Lazy, ""),
+        (print, ""),
+        (math.floor, ""),
+        (functools.partial, ""),
+        (Subclass(1).run, ""),
+    ],
+)
+def test_the_kind_of_a_callback(callback, kind):
+    """By its own code, or that of its call; a builtin has none."""
+    for each in (callback, staticmethod(callback), functools.partial(staticmethod(callback))):
+        assert lazy_kind(each) == kind

@@ -41,6 +41,14 @@ def test_whether_a_timer_is_driven(drive):
     timer.close()
 
 
+def test_whether_a_reaper_holds_the_tasks():
+    """From the start of its thread to the end: pending tasks may be untracked meanwhile."""
+    timer = Timer()
+    for call, runs in ((timer.stats, False), (timer.start, True), (timer.close, False)):
+        call()
+        assert {state.counters.reaper_runs for state in timer._wheels.all()} == {runs}
+
+
 class TestConstruction:
     """What a timer may be made of."""
 

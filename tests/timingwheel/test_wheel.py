@@ -112,3 +112,14 @@ class TestLevels:
     def test_repr(self):
         """repr shows level, use and time."""
         assert repr(make(10, 5, 1003)) == ("<TimingWheel level 0, 0 of 5 slots of 10 ns, now 1000>")
+
+
+@pytest.mark.parametrize("gone", range(3))
+def test_a_removal_keeps_the_order_of_the_queue(gone):
+    """Without a sort of all buckets at the next look."""
+    queue = DelayQueue(ReadWriteLock(), TimerCounters())
+    buckets = [queue.new_bucket(0, expiration_ns) for expiration_ns in (5, 7, 9)]
+    queue.remove(buckets.pop(gone))
+    assert not queue._dirty
+    assert queue.first() is buckets[0]
+    assert queue.snapshot() == buckets

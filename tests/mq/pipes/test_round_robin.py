@@ -169,8 +169,10 @@ def test_a_peer_that_has_gone_inside_a_message():
     assert balancer.send(MessagePart(b"a", True)) is Sent.OK
     balancer.terminated(pipe)
     assert balancer.mid_message
+    assert balancer.has_out()
     assert balancer.send(b"b") is Sent.OK
     assert not balancer.mid_message
+    assert not balancer.has_out()
     assert balancer.send(b"c") is Sent.AGAIN
     queue, reader = FairQueue(), receiving_pipe(MessagePart(b"a", True), b"b")
     queue.attach(reader)

@@ -101,7 +101,8 @@ class Bench:
                 cwd=self._directory,
                 env=env,
                 capture_output=True,
-                text=True,
+                encoding="utf-8",
+                errors="replace",  # a test may print any bytes
                 check=False,
                 timeout=seconds,
             )

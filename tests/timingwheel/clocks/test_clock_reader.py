@@ -7,7 +7,7 @@ from datetime import timedelta
 import freezegun
 import pytest
 
-from timingwheel import ManualClock, Timer, monotonic_ms
+from timingwheel import COMPILED, ManualClock, Timer, monotonic_ms
 from timingwheel.clocks.clock_reader import ClockReader, MonotonicClockReader, clock_reader_for
 
 
@@ -139,3 +139,19 @@ def test_a_bad_reading_in_nanoseconds(reading):
     Clock.now_ns = 5
     with pytest.raises(TypeError, match="now_ns of the clock is 5; expected a method"):
         clock_reader_for(Clock())
+
+
+@pytest.mark.parametrize("reading", [1.5, 1.0, "1", None, *([] if COMPILED else [True])], ids=repr)
+def test_a_reading_that_is_no_int(reading):
+    """It is refused, and the next good one counts; a subclass of int is an int."""
+
+    class Milliseconds(int):
+        pass
+
+    readings = [reading, Milliseconds(7), 8]
+    reader = ClockReader(lambda: readings.pop(0))
+    with pytest.raises(
+        TypeError, match=r"a reading of the clock is .*; expected whole milli|int object"
+    ):
+        reader.now_ns()
+    assert [reader.now_ns(), reader.now_ns()] == [7_000_000, 8_000_000]

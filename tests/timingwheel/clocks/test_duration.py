@@ -1,7 +1,7 @@
 """Durations: seconds, floats or timedeltas, as whole nanoseconds."""
 
 import math
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from fractions import Fraction
 
 import pytest
@@ -13,6 +13,7 @@ from timingwheel.clocks.duration import (
     FAST_PATH_MAX_WHOLE_S,
     MAX_DELAY_NS,
     MAX_DELAY_S,
+    moment_to_ns,
     seconds_to_ns,
     tick_to_ns,
     to_ms,
@@ -155,3 +156,19 @@ def test_bad_types_of_ticks(tick_ms):
     """A tick that is no int or float is a TypeError."""
     with pytest.raises(TypeError, match="tick_ms is"):
         tick_to_ns(tick_ms, 10_000)
+
+
+@pytest.mark.parametrize("zone", [UTC, timezone(timedelta(hours=5, minutes=30))])
+@pytest.mark.parametrize("us", [-3_600_000_000, -1, 0, 1, 1_500_000, 86_400_000_000])
+def test_a_datetime_counts_from_the_wall_clock(zone, us):
+    """Its distance is added to the reading, in whole microseconds, whatever its zone is."""
+    wall = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    when = (wall + timedelta(microseconds=us)).astimezone(zone)
+    wall_ns = int(wall.timestamp()) * 10**9
+    assert moment_to_ns(when, 7, wall_ns) == 7 + us * 1000
+
+
+@pytest.mark.parametrize("when", [-5, 0, 2.5, 100])
+def test_seconds_are_a_reading_of_the_clock(when):
+    """Of whatever time is now."""
+    assert moment_to_ns(when, 7, 10**18) == when * 10**9

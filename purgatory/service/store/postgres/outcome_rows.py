@@ -98,12 +98,10 @@ def outcome_rows(values: list[Any]) -> list[PackedOutcomes]:
 def _without_gaps(values: list[Any]) -> list[list[Any]]:
     """Split outcomes, in any order, where numbers are left out."""
     parts: list[list[Any]] = []
-    expected = 0
     for row in sorted(values[at : at + _WIDTH] for at in range(0, len(values), _WIDTH)):
-        if not parts or row[0] != expected:
+        if not parts or row[0] != parts[-1][-_WIDTH] + 1:
             parts.append([])
         parts[-1] += row
-        expected = row[0] + 1
     return parts
 
 

@@ -405,3 +405,24 @@ class TestErrors:
         assert order == list(range(count))
         assert (p.watched, p.delayed) == (0, 0)
         p._check()
+
+
+@pytest.mark.skipif(COMPILED, reason="a compiled lock is final")
+@pytest.mark.parametrize("shortages", range(3))
+def test_an_operation_stays_busy_in_no_shortage(shortages):
+    """A lock takes a few bytes: it is asked for until it has these."""
+    op, asked = Recorder(), []
+
+    class Lock:
+        def __enter__(self):
+            asked.append(self)
+            if len(asked) <= shortages:
+                raise MemoryError
+
+        def __exit__(self, *error):
+            """Leave it."""
+
+    op._op_busy, op._op_lock = True, Lock()
+    outcome_race._clear_busy(op)
+    assert not op._op_busy
+    assert len(asked) == shortages + 1

@@ -1,6 +1,7 @@
 """Checks of the arguments of a client's calls."""
 
 from datetime import UTC, datetime, timedelta, timezone
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,6 +10,8 @@ from purgatory.service.client.arguments import (
     checked_texts,
     duration_ms,
     error_texts,
+    filter_text,
+    is_job,
     moment_ms,
 )
 
@@ -91,3 +94,29 @@ def test_texts():
             checked_texts(bad, "tags")
     with pytest.raises(ValueError, match="tags is"):
         checked_texts(["\udce9"], "tags")
+
+
+@pytest.mark.parametrize(("text", "found"), [(None, None), ("", ""), ("mail", "mail"), ("ä", "ä")])
+def test_filters(text, found):
+    """None is no filter; an empty text is one."""
+    assert filter_text(text, "kind") == found
+    with pytest.raises(TypeError, match="kind is 5; expected a str"):
+        filter_text(5, "kind")
+
+
+@pytest.mark.parametrize(
+    ("operation", "found"),
+    [
+        ("a", False),
+        (SimpleNamespace(id="a"), True),
+        (SimpleNamespace(id="a", op_id=None), True),
+        (SimpleNamespace(id="a", op_id="b"), False),
+        (SimpleNamespace(op_id="b"), False),
+        (SimpleNamespace(id=5), False),
+        (SimpleNamespace(id=None), False),
+        (None, False),
+    ],
+)
+def test_what_is_a_job(operation, found):
+    """An object with the id of a job, and none of an operation."""
+    assert is_job(operation) is found

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +11,7 @@ from purgatory.service import AsyncClient, Client, ClientBusy, RequestTimeout, U
 from purgatory.service.client.calls import resolve
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.client.pages import PAGE
+from purgatory.service.job_messages import JobStatus
 from tests.testing.purgatory_harness import HANG
 
 
@@ -199,3 +201,29 @@ def test_limits_of_lists(server, connect, method, limit):
                 way()
         else:
             assert len(way()) == (limit or 3)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "goes_on", "left"),
+    [(0.0, False, 2.0), (1.5, False, 0.5), (2.0, False, None), (3.0, False, None), (0, True, None)],
+)
+def test_who_asks_for_the_last_status(monkeypatch, seconds, goes_on, left):
+    """The client asks if its own timeout has not passed, for the rest of it."""
+    asked, ended = [], JobStatus("a", "done")
+
+    async def answer(call, seconds):
+        asked.append(seconds)
+        return ended
+
+    async def main():
+        async with AsyncClient("tcp://127.0.0.1:9", timeout=2.0) as client:
+            monkeypatch.setattr(client, "result_of", answer)
+            future = SimpleNamespace(job_id="a", goes_on=goes_on)
+            return await client._last_status(future, seconds, TimeoutError())
+
+    if left is None:
+        with pytest.raises(TimeoutError, match=rf"job 'a' has not ended within {seconds} s"):
+            asyncio.run(main())
+    else:
+        assert asyncio.run(main()) is ended
+    assert asked == ([] if left is None else [left])

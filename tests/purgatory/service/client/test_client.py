@@ -24,6 +24,7 @@ from purgatory.service import (
 )
 from purgatory.service.client import client as client_module
 from purgatory.service.encoding import decode_request, encode
+from purgatory.service.platform import Platform
 from purgatory.service.protocol import OLDEST_VERSION, VERSION, Failure, Hello
 from tests.testing.odd_numbers import BAD_DELAYS, HALVES, TWOS
 from tests.testing.purgatory_harness import HANG
@@ -561,3 +562,18 @@ def test_a_bad_call_of_one_thread_refuses_none_of_another(server, connect):
     assert [one.result(HANG) + two.result(HANG) for one, two in both] == [1] * len(keys)
     assert all(isinstance(call.exception(HANG), Refused) for call in bad)
     assert [future.result(HANG) for future in waiting] == [1] * len(keys)
+
+
+def test_a_platform_lets_time_pass_during_a_wait(server):
+    """Each wait is told to the platform, which moves the clock of a simulation meanwhile."""
+    waits = []
+
+    class WatchedPlatform(Platform):
+        def wait(self, done, seconds):
+            waits.append(seconds)
+            return super().wait(done, seconds)
+
+    with Client(server.address, timeout=HANG, platform=WatchedPlatform()) as client:
+        client.stats()
+        client.complete("k")
+    assert waits == [HANG, HANG]

@@ -161,3 +161,46 @@ def test_when_it_connects_again(monkeypatch, now, opens):
     finally:
         link.discard()
     assert (opened, link.reconnect_at) == (([now], None) if opens else ([], 100.0))
+
+
+@pytest.mark.skipif(COMPILED, reason="a compiled connection wants a session")
+@pytest.mark.parametrize("frames", [0, 1, 3])
+def test_when_the_server_was_heard(frames):
+    """When frames came; not when the socket had none."""
+    session = SimpleNamespace(standby=None, welcome=None, handle=lambda message: [])
+    link = ServerConnection(("tcp://127.0.0.1:1",), session, SocketOptions(), None)
+    link._socket, waiting = SimpleNamespace(getsockopt=lambda option: zmq.POLLIN), [b"?"] * frames
+
+    def receive(flags):
+        if not waiting:
+            raise zmq.Again
+        return waiting.pop()
+
+    link._socket.recv, link._monotonic, link._heard_at = receive, lambda: 7.0, 3.0
+    try:
+        link._receive()
+    finally:
+        link.discard()
+    assert link._heard_at == (7.0 if frames else 3.0)
+    assert (link.no_answer_since is None) == bool(frames)
+
+
+@pytest.mark.skipif(COMPILED, reason="a compiled connection wants a session")
+@pytest.mark.parametrize("messages", [None, [], [b"a"], [b"a", b"b"]])
+def test_a_call_is_sent_at_once_or_not_at_all(messages):
+    """As its session says; from then on the server is silent until it answers."""
+    begun, sent = [], []
+    session = SimpleNamespace(begin=lambda request, call: begun.append((request, call)) or messages)
+    link = ServerConnection(("tcp://127.0.0.1:1",), session, SocketOptions(), None)
+    link._socket = SimpleNamespace(
+        send=lambda frame, flags: sent.append(frame), getsockopt=lambda option: zmq.POLLIN
+    )
+    link._away_since, link._monotonic = None, lambda: 7.0
+    try:
+        assert link.send_call("request", "call") is (messages is not None)
+    finally:
+        link.discard()
+    assert begun == [("request", "call")]
+    assert sent == (messages or [])
+    assert link.no_answer_since == (None if messages is None else 7.0)
+    assert link.frames_pending == bool(messages)

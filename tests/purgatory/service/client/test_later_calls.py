@@ -20,7 +20,7 @@ from purgatory.service import (
 )
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.client.later_calls import described_by
-from purgatory.service.protocol import Complete, Completion
+from purgatory.service.protocol import Complete, Completion, DeadEnded, EndDead
 from purgatory.service.server.network.reception import Reception
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
@@ -435,3 +435,16 @@ def test_a_hold_that_is_none(connect, hold):
     """It is no 0."""
     with pytest.raises(TypeError, match="hold is "):
         connect("tcp://127.0.0.1:9").complete("k", hold=hold)
+
+
+@pytest.mark.parametrize(
+    ("verb", "drops"), [("retry_dead_later", False), ("drop_dead_later", True)]
+)
+def test_dead_jobs_are_retried_or_dropped(fake, verb, drops):
+    """As the caller says; the answer is how many there were."""
+    with Client(fake.address, timeout=HANG) as client:
+        future = getattr(client, verb)([3, 4])
+        request = fake.receive()
+        assert request == EndDead(request.seq, [3, 4], drops)
+        fake.send(DeadEnded(request.seq, [True, False]))
+        assert future.result(HANG) == 1

@@ -6,6 +6,9 @@ import pytest
 
 from purgatory.service import JobPage, JobStatus
 from purgatory.service.client.pages import PAGE, async_items_of, items_of
+from purgatory.service.server.jobs import job_statuses
+from purgatory.service.server.reads import status_answers
+from purgatory.service.server.repeats import repeat_requests
 
 
 class Pages:
@@ -61,3 +64,8 @@ def test_a_limit(way, left, asked):
     pages = Pages()
     assert listed(pages, left, way) == [f"{n}" for n in range(left)]
     assert [limit for limit, _ in pages.asked] == asked
+
+
+def test_a_page_is_the_largest_that_a_server_sends():
+    """Of jobs, operations and repeats: fewer would cost more calls."""
+    assert PAGE == job_statuses.MOST == status_answers.MAX_LISTED == repeat_requests.MAX_LISTED

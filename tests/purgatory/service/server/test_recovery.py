@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from purgatory.service.job_messages import CancelJobs, RetryJobs
-from purgatory.service.protocol import How
+from purgatory.service.job_messages import CancelJobs, RetryJobs, TakeLease
+from purgatory.service.protocol import Complete, Completed, Completion, How
 from purgatory.service.server.commands import StopStoreLoop
 from purgatory.service.store.rows import JournalPosition
 from tests.testing.step_server import ManualTime, RecordingSink, StepServer, job, operation, result
@@ -265,3 +265,41 @@ def test_a_job_that_was_dead_begins_at_any_time(step_server):
     server.crash()
     server.pass_time(5000)
     assert server.job("a").state in ("ready", "retrying")
+
+
+def test_held_events_survive_a_crash(server):
+    """Until their time is over."""
+    server.complete("k", 7, hold_ms=1000)
+    for op_id in ("a", "b"):
+        server.crash()
+        server.hello()
+        server.submit(operation(op_id, "k"))
+        assert server.query(op_id).state == "completed"
+        server.pass_time(400)
+    server.pass_time(400)
+    server.crash()
+    server.hello()
+    server.submit(operation("late", "k"))
+    assert server.query("late").state == "pending"
+
+
+def test_replies_survive_a_crash(server):
+    """A request that is sent again is answered as before, and not carried out twice."""
+    server.submit(operation("a", "k"), operation("b", "k"))
+    for _ in range(2):
+        server.post(Complete, [Completion("k", limit=1)], session="s", seq=9)
+        [reply], _ = server.step()
+        assert reply == Completed(9, [1])
+        assert [server.query(op_id).state for op_id in "ab"] == ["completed", "pending"]
+        server.crash()
+        server.hello()
+
+
+def test_named_leases_survive_a_crash(server):
+    """Until they end; tokens grow."""
+    token = server.ask(TakeLease, "n", "one", 1000, 0).token
+    server.crash()
+    assert server.ask(TakeLease, "n", "two", 1000, 0).token is None
+    server.pass_time(1001)
+    server.crash()
+    assert server.ask(TakeLease, "n", "two", 1000, 0).token > token

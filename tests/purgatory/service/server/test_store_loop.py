@@ -29,7 +29,7 @@ from purgatory.service.server.commands import RunTransaction, StoreLoopStopped, 
 from purgatory.service.server.records import retention
 from purgatory.service.server.store_loop import MANY_ENDS
 from purgatory.service.store.rows import JournalPosition
-from tests.testing.step_server import RecordingSink, StepServer, frames_of, job, operation
+from tests.testing.step_server import RecordingSink, StepServer, frames_of, job, operation, result
 
 
 @pytest.fixture
@@ -222,3 +222,26 @@ def test_objects_that_the_collector_has_seen_once(server):
         gc.callbacks.remove(note)
         gc.set_threshold(*before)
     assert (looks.count(0), looks.count(1)) == (9, 3)
+
+
+@pytest.mark.parametrize("count", [1, 5, 6, 11])
+def test_a_start_finishes_an_event(tmp_path, count):
+    """However many operations it is for, before a command is handled."""
+    server = StepServer(tmp_path / "a.db", portion=1)
+    server.submit(*(operation(str(n), "k") for n in range(count)))
+    server.post(Complete, [Completion("k", Raw(encode(7)))])
+    server.step(once=True)
+    server.crash()
+    assert not server.state.spreads.in_order
+    assert server.state.purgatory.delayed == 0
+    server.hello()
+    assert [result(outcome) for outcome in server.fetch_outcomes()] == [7] * count
+    server.store.close()
+
+
+def test_outcomes_are_fetched(server):
+    """Those after the number that the client has."""
+    server.submit(operation("a", "k"), operation("b", "k"))
+    server.complete("k")
+    assert [outcome.op_id for outcome in server.fetch_outcomes()] == ["a", "b"]
+    assert [outcome.op_id for outcome in server.fetch_outcomes(after=1)] == ["b"]

@@ -49,6 +49,28 @@ class TestDirectory:
         assert stat.S_IMODE(directory.stat().st_mode) == mode
 
 
+@pytest.mark.usefixtures("_open_umask")
+@pytest.mark.parametrize(
+    ("files", "is_shut"),
+    [
+        ([], True),
+        (["lost+found"], True),
+        (["theirs"], False),
+        (["lost+found", "theirs"], False),
+        (["mine"], True),
+        (["mine", "theirs"], True),
+    ],
+)
+def test_which_directories_are_shut(tmp_path, files, is_shut):
+    """An empty one, or one with a file of the server's own; another may be in use."""
+    for name in files:
+        (tmp_path / name).touch()
+    tmp_path.chmod(0o755)
+    with contextlib.nullcontext() if is_shut else pytest.raises(StoreError, match="is 0755"):
+        make_private_directory(tmp_path, ("mine", "of mine, too"))
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == (0o700 if is_shut else 0o755)
+
+
 class TestLock:
     def test_one_server_at_a_time(self, tmp_path):
         """The second one is refused, by the directory; after the first one, it is let in."""

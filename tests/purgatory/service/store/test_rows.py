@@ -6,9 +6,12 @@ from msgspec import Raw
 from purgatory.service.encoding import encode, unpack
 from purgatory.service.errors import Malformed
 from purgatory.service.store.rows import (
+    _MOST_SHIFTS,
     QUEUED_EVENT,
     QUEUED_EXTENSION,
     JobState,
+    JournalPosition,
+    MovedTimes,
     Options,
     StoredOperation,
     reference_to,
@@ -51,6 +54,23 @@ def test_deadlines_that_were_moved():
 def test_options_that_were_not_given():
     """Rows of submissions without them are decoded with these."""
     assert Options(5) == Options(5, (), 0, None)
+
+
+def test_positions_and_moves_that_were_not_noted():
+    """Nothing is queued, and nothing was moved."""
+    assert JournalPosition(7, 9) == (7, 9, 0, 0, 0)
+    assert MovedTimes() == (0, 0, 0, ())
+
+
+@pytest.mark.parametrize("moves", [1, _MOST_SHIFTS, _MOST_SHIFTS + 1, _MOST_SHIFTS + 2])
+def test_the_latest_moves_of_times(moves):
+    """At most so many and one, with the last rows before each."""
+    moved = MovedTimes()
+    for number in range(moves):
+        moved = moved.again(JournalPosition(0, number, 10 + number), 1000, 7 + number)
+    assert moved[:3] == (9 + moves, moves - 1, 6 + moves)
+    first = max(0, moves - _MOST_SHIFTS - 1)
+    assert moved.shifts == tuple((number, 1000) for number in range(first, moves))
 
 
 def test_states_on_disk():

@@ -9,6 +9,7 @@ from purgatory.service.store.changes import Changes
 from purgatory.service.store.postgres.schema_tables import TABLES as POSTGRES_TABLES
 from purgatory.service.store.sqlite.migrations import create_tables
 from purgatory.service.store.table_store import SHAPES, SHIFTED, TABLES, rows_of
+from tests.testing.changes import changes_of
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -50,3 +51,12 @@ def test_what_changes_write():
     for name in SHAPES:
         getattr(changes, name).append(1)
     assert list(rows_of(changes)) == [(name, [1]) for name in SHAPES]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_the_last_event_in_the_queue(store, count):
+    """The time of that with the highest number, unless all have been journaled."""
+    rows = [v for n in range(1, count + 1) for v in (n, "k", 9000 - n, 0, 0)]
+    store.commit(changes_of(queued_events=rows))
+    assert store.last_event_ms(0) == (9000 - count if count else None)
+    assert store.last_event_ms(count) is None

@@ -3,8 +3,9 @@
 import pytest
 
 from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.errors import Refused, RequestAbandoned
 from purgatory.service.protocol import LeasedJob
-from purgatory.service.worker.demand import Demand, WorkerSettings
+from purgatory.service.worker.demand import PATIENCE_S, Demand, WorkerSettings
 from purgatory.service.worker.handlers import HandlerLimits, Retry, make_handler
 from purgatory.service.worker.held_jobs import HeldJob
 
@@ -26,16 +27,17 @@ class Bench:
             "other": make_handler(print, retry),
         }
         handlers = {kind: handlers[kind] for kind in kinds or ("quick", "slow", "async")}
-        self.now, self.asked = 100.0, []
+        self.now, self.asked, self.answers = 100.0, [], True
         settings = WorkerSettings("jobs", "tcp://server", 4, 60_000, 10.0)
         self.demand = Demand(settings, handlers, self.send, lambda: self.now)
         self.demand.ask()
 
     def send(self, asks):
         self.asked.append(asks)
-        reply = ReplyFuture()
-        reply.set_result(None)
-        return reply
+        self.reply = ReplyFuture()
+        if self.answers:
+            self.reply.set_result(None)
+        return self.reply
 
     def running(self, *kinds, seconds=0.0):
         found = [HeldJob(LeasedJob(n, 1, "", kind, 1, 0, 0), 0.0) for n, kind in enumerate(kinds)]
@@ -125,3 +127,31 @@ def test_the_end(bench):
     bench.demand.look([], bench.now)
     bench.demand.stall({"slow"}, bench.running("slow"))
     assert len(bench.asked) == 2
+
+
+def test_an_answer_that_does_not_come(bench, caplog):
+    """It is missed once, after so many seconds, and then it comes."""
+    bench.answers = False
+    bench.demand.ask()
+    for seconds, warnings in ((0, 0), (PATIENCE_S - 0.5, 0), (0.5, 1), (PATIENCE_S, 1)):
+        bench.now += seconds
+        bench.demand.check_answer()
+        assert caplog.text.count("no answer from a server at tcp://server") == warnings
+    bench.reply.set_result(None)
+    for _ in range(2):
+        bench.demand.check_answer()
+        assert caplog.text.count("the server at tcp://server answers") == 1
+
+
+def test_an_answer_that_is_an_error(bench):
+    """What is abandoned with its connection is asked again; a refusal is raised."""
+    bench.answers = False
+    bench.demand.ask()
+    bench.reply.set_exception(RequestAbandoned("the connection was lost"))
+    bench.demand.check_answer()
+    assert len(bench.asked) == 3
+    assert bench.asked[1] == bench.asked[2]
+    bench.reply.set_exception(Refused("no"))
+    with pytest.raises(Refused, match="no"):
+        bench.demand.check_answer()
+    assert len(bench.asked) == 3

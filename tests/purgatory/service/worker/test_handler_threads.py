@@ -2,18 +2,25 @@
 
 import asyncio
 import concurrent.futures
+import contextlib
 import queue
 import threading
+from types import SimpleNamespace
 
 import pytest
+from msgspec import Raw
 
 from purgatory.service import WorkerStuck
+from purgatory.service.client.trace_context import wrap
+from purgatory.service.encoding import encode
 from purgatory.service.protocol import LeasedJob
 from purgatory.service.worker.handler_threads import HandlerThreads, KindSlots
 from purgatory.service.worker.handlers import Retry, make_handler
 from purgatory.service.worker.held_jobs import HeldJob
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
+
+TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 def test_coroutine_functions(worker, client):
@@ -457,3 +464,54 @@ def test_stopping_while_coroutines_wait_for_their_turn():
     assert not any(thread.is_alive() for thread in threads._threads)
     assert ended == [(held[0], asyncio.CancelledError)]
     assert began.empty()
+
+
+@pytest.mark.parametrize("is_traced", [False, True])
+@pytest.mark.parametrize("traces", [False, True])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_which_attempts_have_a_span(is_traced, traces, is_async):
+    """Those of traced jobs, in a worker that traces; the handler gets the payload alone."""
+    spans, payloads, ends = [], [], queue.SimpleQueue()
+
+    @contextlib.contextmanager
+    def attempted(leased, traceparent):
+        spans.append((leased.op_id, traceparent))
+        yield
+
+    def run(job):
+        payloads.append(job.payload)
+
+    async def run_async(job):
+        run(job)
+
+    tracer = SimpleNamespace(attempted=attempted) if traces else None
+    handler = make_handler(run_async if is_async else run, Retry(1, 0, 0))
+    threads = HandlerThreads("w", 1, {"": handler}, tracer)
+    threads.start(lambda held: True, lambda held, error: ends.put(error))
+    packed = Raw(encode(7))
+    payload = wrap(TRACEPARENT, packed) if is_traced else packed
+    threads.add(HeldJob(LeasedJob(1, 1, "a", "", 1, 0, 0, payload), 0.0))
+    assert ends.get(timeout=HANG) is None
+    threads.stop(HANG)
+    assert payloads == [7]
+    assert spans == ([("a", TRACEPARENT)] if is_traced and traces else [])
+
+
+@pytest.mark.parametrize("concurrency", [1, 2, 5])
+def test_coroutines_take_turns(concurrency):
+    """At most so many run at a time; each that ends makes room for the next one."""
+    running, most, ends = set(), [], queue.SimpleQueue()
+
+    async def run(job):
+        running.add(job.id)
+        most.append(len(running))
+        await asyncio.sleep(0)
+        running.remove(job.id)
+
+    threads = HandlerThreads("w", concurrency, {"": make_handler(run, Retry(1, 0, 0))}, None)
+    threads.start(lambda held: True, lambda held, error: ends.put(error))
+    for number in range(5):
+        threads.add(held(number, ""))
+    assert [ends.get(timeout=HANG) for _ in range(5)] == [None] * 5
+    threads.stop(HANG)
+    assert max(most) <= concurrency

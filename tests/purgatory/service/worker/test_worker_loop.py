@@ -142,6 +142,18 @@ def test_a_worker_that_is_cut_off(bench):
     assert bench.loop.begin(two)
 
 
+def test_a_new_connection(bench):
+    """Leases of jobs that have not begun ended with the last one; handlers run on."""
+    running, waiting = bench.give(1), bench.give(2)
+    assert bench.loop.begin(running)
+    bench.calls.links[-1].on_connected()
+    assert not bench.loop.begin(waiting)
+    assert bench.calls.ended == []
+    bench.loop.end(running, None)
+    assert [end.number for end, _ in bench.calls.ended] == [1]
+    assert bench.loop.begin(bench.give(2, token=2))
+
+
 def test_a_lease_that_is_lost_and_given_again(bench):
     """The answer that the old one was lost does not take the new one away."""
     one = bench.give(1, token=5)

@@ -240,3 +240,12 @@ def test_other_sources_are_refused(begun, opened, name):
     begun()
     with pytest.raises(CheckpointMismatch, match=f"whose {name} is .*, not json:/in/other;"):
         opened(SOURCES | {name: "json:/in/other"})
+
+
+def test_a_source_that_is_left_out_is_refused(opened):
+    """The message names it; with it the stream goes on."""
+    sources = SOURCES | {"extensions": "json:/in/extensions"}
+    opened(sources).begin((0, 3))
+    assert opened(sources).shards == (0, 3)
+    with pytest.raises(CheckpointMismatch, match="a stream that has extensions; give them, too"):
+        opened()

@@ -1,6 +1,15 @@
 """The operator's maps in the state store."""
 
-from purgatory.spark.stream.processor import ShardProcessor
+import json
+
+import pytest
+
+from purgatory.spark.stream import shard_state
+from purgatory.spark.stream.packing import CLOSE
+from purgatory.spark.stream.processor import ShardProcessor, _ShardBatch
+from purgatory.spark.stream.shard import OPERATION
+from purgatory.spark.stream.shard_state import ShardState
+from tests.testing.memory_store import MemoryStore
 
 # The names in the checkpoints that exist: a new name would be an empty map.
 MAPS = (
@@ -24,3 +33,20 @@ def test_each_map_has_the_name_of_earlier_versions():
     processor.init(Handle())
     types = "struct<number:bigint>", "struct<packed:binary>"
     assert processor._maps == {name: (name, *types) for name in MAPS}
+
+
+@pytest.mark.parametrize(
+    ("closed_ms", "ids"), [(9, []), (10, ["a"]), (11, ["a"]), (12, ["a", "b"])]
+)
+def test_what_a_batch_writes(closed_ms, ids):
+    """A frame of outcomes, if there are some; then where the shard stands, which counts them."""
+    state = ShardState({name: MemoryStore() for name in shard_state.MAPS}, extensible=False)
+    batch = _ShardBatch(state, is_first=True)
+    batch._shard.take(
+        [[n, OPERATION, "f", n, name, "", 10 + n, ["k"], 1] for n, name in enumerate("ab")]
+    )
+    batch.take(CLOSE, closed_ms, None)
+    *outcomes, last = batch.advance(["operations"], 0)
+    assert [list(frame.op_id) for frame in outcomes] == [ids] * bool(ids)
+    assert list(last.output) == ["facts"]
+    assert json.loads(last.row[0])["written"].get("outcomes", 0) == len(ids)

@@ -127,6 +127,16 @@ def test_a_completion_that_is_not_held_replaces_a_hold():
     assert micro_batches([held], [plain])[1].holds.entries == 0
 
 
+def test_a_completion_that_is_not_held_takes_no_place():
+    """Though other keys have holds: no bucket is written for it."""
+    _, state = micro_batches([[1, EVENT, "f", 0, "held", 99, False]])
+    shard = Shard(state)
+    shard.take([[2, EVENT, "f", 1, "k", 0, False]])
+    shard.advance(2)
+    assert shard._held == set()
+    assert state.holds.entries == 1
+
+
 def test_a_small_batch_writes_what_it_changes():
     """With many pending operations, a batch of few rows reads and writes few buckets."""
     stores = {name: MemoryStore() for name in MAPS}

@@ -300,3 +300,37 @@ def test_how_long_the_server_keeps_the_place(timeout, now, wait_ms):
     """Until the deadline of one that began at 5 s, and no longer than WAIT_MS."""
     terms = LeaseTerms("n", 30, timeout)
     assert terms.wait_ms(terms.deadline(5.0), now) == min(wait_ms, WAIT_MS)
+
+
+@pytest.mark.parametrize(("timeout", "seconds"), [(5, 5.0), (1, 1.0), (0.5, 1.0), (0, 1.0)])
+def test_how_long_an_answer_is_awaited(timeout, seconds):
+    """Until the deadline, and for a second at least: a server that is asked may answer late."""
+    calls, waited = ScriptedCalls([]), []
+
+    def wait(take, seconds):
+        waited.append(seconds)
+        return 7
+
+    LeaseHandle(calls, wait, LeaseTerms("n", 30, timeout)).__enter__()
+    assert waited == [seconds]
+
+
+@pytest.mark.parametrize("is_entered", [False, True])
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_what_leaving_a_block_ends(is_entered, is_lost):
+    """The lease, if it was taken and is not lost; it waits for the answer while the lease lasts."""
+    calls, waited = ScriptedCalls([]), []
+    calls.keeper.remove = lambda kept: not is_lost
+
+    def wait(take, seconds):
+        waited.append(seconds)
+        return 7
+
+    handle = LeaseHandle(calls, wait, LeaseTerms("n", 30, 5))
+    if is_entered:
+        handle.__enter__()
+    for _ in range(2):
+        handle.__exit__()
+    ends = is_entered and not is_lost
+    assert calls.ended == (["me"] if ends else [])
+    assert waited == [5.0] * is_entered + [30.0] * ends

@@ -1,5 +1,7 @@
 """What a transaction changes of jobs; `test_control_requests` has most of it, at a server."""
 
+import pytest
+
 from purgatory.service.job_messages import CancelJobs, Reschedule, RescheduleJobs
 from tests.testing.step_server import job
 
@@ -49,3 +51,14 @@ def test_start_within_counts_from_the_new_time(step_server):
     assert step_server.job_states("a") == ["ready"]
     step_server.let_pass(400)
     assert step_server.job("a").error == "not begun in time"
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, None])
+def test_how_many_due_jobs_a_key_cancels(step_server, limit):
+    """At most `limit`, in order of submission; without one all."""
+    names = ("c", "a", "b")
+    step_server.submit(*[job(name, "k", timeout_ms=10) for name in names])
+    step_server.pass_time(11)
+    count = min(limit or 3, 3)
+    assert step_server.complete("k", limit=limit).counts == [count]
+    assert step_server.job_states(*names) == ["cancelled"] * count + ["ready"] * (3 - count)

@@ -11,7 +11,9 @@ from purgatory import OperationExpired
 from purgatory.service import Unavailable
 from purgatory.service.encoding import encode
 from purgatory.service.protocol import Query, Stats, Submit, Submitted
+from purgatory.service.server.commands import RunTransaction, StopStoreLoop
 from purgatory.service.server.network import lent_store
+from purgatory.service.server.store_loop import StoreLoop
 from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 from tests.testing.commits import commits
 from tests.testing.purgatory_harness import HANG
@@ -181,3 +183,16 @@ def test_the_store_goes_back_and_forth(server, disk, peer, monkeypatch, seed):
     for one in peers:
         assert [one.receive() for _ in asked[one]] == [Submitted(seq) for seq in asked[one]]
     assert {NETWORK, STORE} <= set(disk.threads)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_stop_sends_the_commands_before(step_server, count):
+    """The store loop ends after the last of them."""
+    mailbox = step_server.store_loop.mailbox
+    store = lent_store.LentStore(step_server.store_loop, None)
+    for _ in range(count):
+        store.take(RunTransaction())
+    store.stop()
+    sent = [mailbox.recv(0) for _ in range(mailbox.depth)]
+    assert list(map(type, sent)) == [RunTransaction] * count + [StopStoreLoop]
+    assert store.with_store_thread == StoreLoop.START_COMMANDS + len(sent)

@@ -88,6 +88,31 @@ def test_how_much_is_read(is_shared, most):
     assert not may_read(0, network.WAITING_BYTES)
 
 
+@pytest.mark.skipif(COMPILED, reason="a compiled method wants a network thread")
+@pytest.mark.parametrize("may_read", [False, True])
+@pytest.mark.parametrize("unread", [False, True])
+@pytest.mark.parametrize("waiting_bytes", [0, 1])
+@pytest.mark.parametrize("closing", [False, True])
+def test_what_wakes_the_thread(monkeypatch, may_read, unread, waiting_bytes, closing):
+    """New frames, unless there are unread ones; with any to handle, the thread is behind."""
+    slept, checks, ends = [], [], iter([False, True])
+    monkeypatch.setattr(network, "_sleep", lambda descriptors, _: slept.append(descriptors))
+    waiting = SimpleNamespace(bytes=waiting_bytes)
+    thread = SimpleNamespace(
+        reception=SimpleNamespace(waiting=waiting, closing=closing),
+        descriptors=(3, 4),
+        finished=lambda: next(ends),
+        sleep_seconds=lambda: 0.0,
+        step=lambda ready: None,
+        gate=SimpleNamespace(check=lambda *, behind: checks.append(behind)),
+        _may_read=lambda: may_read,
+        _unread=unread,
+    )
+    network.Network._serve(thread)
+    assert slept == [[3, 4] if may_read and not unread else [3]]
+    assert checks == ([] if closing else [unread or waiting_bytes > 0])
+
+
 def test_clients_that_share_are_read_with_pauses(server, peer, monkeypatch):
     """While the store thread works, and until it answers; a client that is alone has no pauses."""
     slept = []

@@ -3,9 +3,10 @@
 import gc
 
 import pytest
+from msgspec.structs import replace
 
 from purgatory.service.encoding import encode
-from purgatory.service.job_messages import CancelJobs
+from purgatory.service.job_messages import CancelJobs, KindLimit, ReadLimits, SetLimit
 from purgatory.service.protocol import (
     Acknowledge,
     Cancel,
@@ -48,6 +49,22 @@ def test_a_failed_commit_rolls_everything_back(server):
     count, outcomes = server.complete_and_push("a's key", 1)
     assert count == 1
     assert [(o.op_id, o.outcome) for o in outcomes] == [("d", "expired"), ("a", "completed")]
+
+
+def test_limits_of_kinds_change_with_the_commit(server):
+    """All of a transaction, or none."""
+    set_limit = KindLimit("mail", False, 3, None)
+    for fails in (True, False):
+        if fails:
+            server.faults.fail()
+        for kind in ("mail", "news"):
+            server.post(SetLimit, kind, None, 3)
+        server.step(once=True)
+        server.faults.clear()
+        limits = server.ask(ReadLimits).limits
+        assert limits == ([] if fails else [set_limit, replace(set_limit, kind="news")])
+    server.crash()
+    assert server.ask(ReadLimits).limits == limits
 
 
 def test_an_operation_submitted_and_completed_in_a_failed_transaction(server):

@@ -181,6 +181,14 @@ def test_whose_sessions_are_ended(row, postgres, name, is_ended):
         assert row.end_sessions_of(seen) == is_ended
 
 
+@pytest.mark.parametrize(("holder", "is_ended"), [("a", False), ("", False), ("b", True)])
+def test_which_holders_lose_the_session_that_looks(row, postgres, holder, is_ended):
+    """Another one; not this server itself, and not none."""
+    name = f"purgatory:purgatory:0:{holder}"
+    with psycopg.connect(postgres.url, application_name=name):
+        assert row.end_sessions_of(row.look()._replace(epoch=3, holder=holder)) == is_ended
+
+
 def test_partitions(row, make):
     """Each has a lease of its own."""
     other = make("b", "orders")

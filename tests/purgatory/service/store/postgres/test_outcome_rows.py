@@ -2,11 +2,14 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from purgatory.service.store.postgres.outcome_rows import (
     MAX_OUTCOMES,
+    OutcomeBodies,
+    OutcomeHeads,
     outcome_rows,
     small_outcomes,
 )
@@ -57,3 +60,13 @@ def test_without_some():
     left = row.without({4, 6})
     assert (left.first, left.last, left.size) == (4, 8, 3)
     assert [(one.seq, one.by_key) for one in left.outcomes()] == [(5, "k5"), (7, "k7"), (8, "k8")]
+
+
+@pytest.mark.parametrize("kind", [OutcomeHeads, OutcomeBodies])
+def test_columns_do_not_change(kind):
+    """So any thread may read them."""
+    columns = kind(*[1] * len(kind.__struct_fields__))
+    for name in kind.__struct_fields__:
+        with pytest.raises(AttributeError):
+            setattr(columns, name, 2)
+    assert columns == kind(*[1] * len(kind.__struct_fields__))

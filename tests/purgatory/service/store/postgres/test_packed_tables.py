@@ -1,7 +1,11 @@
 """Packed tables: what is deleted takes no more space than the rest."""
 
+from types import SimpleNamespace
+
+import pytest
 from msgspec import Raw
 
+from purgatory.service.store.postgres.packed_tables import _AT_ONCE, rewriting
 from purgatory.service.store.rows import MAX_BATCH, OperationBatch
 from tests.testing.changes import changes_of
 from tests.testing.held_lease import open_store
@@ -77,3 +81,23 @@ def test_all_of_a_row(postgres):
     store.commit(deleted(range(129, 140)))
     assert counts(postgres) == [([], 0)] * 2
     store.close()
+
+
+@pytest.mark.parametrize("count", [0, 1, _AT_ONCE - 1, _AT_ONCE, _AT_ONCE + 1, 2 * _AT_ONCE + 1])
+def test_how_many_rows_a_commit_rewrites(count):
+    """A part of them: clients wait. The next ones do the rest."""
+    table = SimpleNamespace(
+        sparse=set(range(count)),
+        rows_of=lambda firsts, columns: [(first, first + 9) for first in firsts],
+        deleted=lambda first, last: [(number,) for number in range(first, last, 9)],
+        rewrite=lambda first, deleted, columns: first,
+        forget=lambda numbers: None,
+    )
+    database = SimpleNamespace(rows=list)
+    rewritten = []
+    while table.sparse:
+        made = rewriting(database, table, "", lambda row, deleted: {})
+        assert len(made) == 2 * min(_AT_ONCE, count - len(rewritten))
+        rewritten += made[::2]
+    assert sorted(rewritten) == list(range(count))
+    assert rewriting(database, table, "", lambda row, deleted: {}) == []

@@ -121,3 +121,14 @@ def test_a_look_at_the_size_that_is_refused(store, monkeypatch):
     assert store.stored_bytes() == size
     with pytest.raises(StoreError, match="permission denied"):
         store._look_at_size()
+
+
+def test_a_commit_writes_rows_of_each_kind(store):
+    """One kind alone, too."""
+    item = ["op-2", ["k", "l"], 999, 2, "", Raw(b"\xc0")]
+    store.commit(changes_of(operations=[OperationBatch(2, "c", 1, [item])]))
+    assert [one.op_id for one in store.operations()] == ["op-1", "op-2"]
+    store.commit(changes_of(progress=[2, "k", b"\x03"]))
+    assert list(store.progress()) == [(2, "k", b"\x03")]
+    store.commit(changes_of(outcomes=[2, 2, "expired", 1000, 0, "", bytearray(b"\xc0")]))
+    assert [one.number for one in store.outcomes_without_results()] == [1, 2]

@@ -6,7 +6,7 @@ import pytest
 from msgspec import msgpack
 
 from purgatory.service.store.sqlite import migrations
-from purgatory.service.store.sqlite.migrations import STEPS, migrate, run_statements
+from purgatory.service.store.sqlite.migrations import STEPS, create_tables, migrate, run_statements
 from tests.purgatory.service.store.sqlite.test_schema import DUMPS
 
 NEWEST = max(STEPS)
@@ -86,3 +86,12 @@ def test_a_step_that_fails(connection, monkeypatch):
     assert version(connection) == NEWEST - 1
     assert "half" not in tables(connection)
     assert "held" in tables(connection)
+
+
+def test_a_new_database_has_the_tables_of_a_migrated_one(connection):
+    """And no others."""
+    new = sqlite3.connect(":memory:")
+    create_tables(new)
+    migrate(connection, 1)
+    assert tables(new) == tables(connection)
+    new.close()

@@ -412,3 +412,11 @@ def test_a_full_disk_without_room_for_the_index(tmp_path, caplog):
     store.commit(changes_of(operations=batch(1)))
     store.close()
     again(tmp_path).close()
+
+
+def test_what_a_start_says(tmp_path):
+    """That it checks the database, which may take long, of any size and each time."""
+    for _ in range(2):
+        told = []
+        SqliteStore(tmp_path / "a.db", note=told.append).close()
+        assert told[-1] == "the database is checked"

@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from purgatory.service.store.sqlite.tables import RowInserter, chunks, placeholders
+from purgatory.service.store.sqlite.tables import RowInserter, StoredTable, chunks, placeholders
 
 
 @pytest.fixture
@@ -36,3 +36,23 @@ def test_values_are_named_in_portions():
     portions = list(chunks(range(1100)))
     assert [len(portion) for portion in portions] == [500, 500, 100]
     assert placeholders([1, 2, 3]) == "(?,?,?)".replace(",", ", ")
+
+
+@pytest.mark.parametrize("count", [0, 1, 501])
+@pytest.mark.parametrize("is_new", [False, True])
+def test_rows_are_looked_up_where_there_are_some(connection, count, is_new):
+    """Written by this table or before; an empty one is not asked."""
+    rows = [(n, 10 * n) for n in range(count)]
+    if not is_new:
+        connection.executemany("INSERT INTO t (a, b) VALUES (?, ?)", rows)
+    table = StoredTable(connection, 32_766, "t", ("a", "b"))
+    if is_new and count:
+        table.write([value for row in rows for value in row])
+    asked = []
+    connection.set_trace_callback(asked.append)
+    keys = [count - 1, count, 0]
+    assert sorted(table.select_keys(keys, ("b",))) == [(b,) for a, b in rows if a in keys]
+    table.delete(keys)
+    table.delete_where("a = ?", (1,))
+    assert bool(asked) == bool(count)
+    assert table.select("ORDER BY a") == [row for row in rows if row[0] not in (*keys, 1)]
