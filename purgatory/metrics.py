@@ -159,26 +159,27 @@ def _lateness(timers: "list[TimerStats]") -> Metric:
     return family
 
 
-class _Members(dict[str, ObservablePurgatory]):
+class _Members(PurgatoryCollector):
+    """The collector of a registry, with the registry's purgatories."""
+
     def __init__(self) -> None:
-        super().__init__()
-        self.collector = PurgatoryCollector(lambda: list(self.values()))
+        self.by_name: dict[str, ObservablePurgatory] = {}
+        super().__init__(self.by_name.values)
 
 
 # Guards _registered. Re-entrant: a finalizer may close a purgatory while another is registered.
 _lock = new_rlock()
-# Weak in both directions: members refer to their registry, which refers to them by the collector.
-_registered: "weakref.WeakKeyDictionary[CollectorRegistry, weakref.ref[_Members]]"
-_registered = weakref.WeakKeyDictionary()
+# By the registry's id: a subclass with `__eq__` may have no hash. The registry keeps its members
+# alive, and no others, so an entry goes before its id is given again.
+_registered: "weakref.WeakValueDictionary[int, _Members]" = weakref.WeakValueDictionary()
 
 
 def _reset_after_fork() -> None:
     """Forget the parent's purgatories in a forked child."""
     global _lock  # noqa: PLW0603
     _lock = new_rlock()  # a forked child lacks the holder of the old lock
-    for reference in _registered.values():
-        if (members := reference()) is not None:
-            members.clear()
+    for members in list(_registered.values()):
+        members.by_name.clear()
 
 
 os.register_at_fork(after_in_child=_reset_after_fork)
@@ -193,31 +194,26 @@ def check_registry(registry: object) -> None:
 def register(purgatory: ObservablePurgatory, registry: CollectorRegistry) -> None:
     """Show a purgatory and its timer in a registry. ValueError if the name is taken."""
     with _lock:
-        members = _members_of(registry)
+        members = _registered.get(id(registry))
         if members is None or not _is_in(registry, members):
             members = _Members() if members is None else members
-            registry.register(members.collector)
-            _registered[registry] = weakref.ref(members)
-        if purgatory.name in members:
+            registry.register(members)
+            _registered[id(registry)] = members
+        if purgatory.name in members.by_name:
             raise ValueError(f"name is {purgatory.name!r}; expected one not yet in the registry")
-        members[purgatory.name] = purgatory
-
-
-def _members_of(registry: CollectorRegistry) -> _Members | None:
-    reference = _registered.get(registry)
-    return None if reference is None else reference()
+        members.by_name[purgatory.name] = purgatory
 
 
 def _is_in(registry: CollectorRegistry, members: _Members) -> bool:
-    return members.collector in getattr(registry, "_collector_to_names", [members.collector])
+    return members in getattr(registry, "_collector_to_names", [members])
 
 
 def unregister(purgatory: ObservablePurgatory, registry: CollectorRegistry) -> None:
     """Show a purgatory no longer; does nothing if absent."""
     with freed_at_exit(_lock):
-        members = _members_of(registry)
-        if members is not None and members.get(purgatory.name) is purgatory:
-            del members[purgatory.name]
+        members = _registered.get(id(registry))
+        if members is not None and members.by_name.get(purgatory.name) is purgatory:
+            del members.by_name[purgatory.name]
 
 
 class _InFlightResponses:

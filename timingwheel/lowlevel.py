@@ -37,7 +37,7 @@ from timingwheel.reaper import ConditionWaiter, Reaper, Waiter, reduce_timer_sla
 from timingwheel.runner import is_process_exit
 from timingwheel.rwlock import is_owned
 from timingwheel.task import check_callback, in_copies_of, prepare_task, was_added
-from timingwheel.timer import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE, JOIN_GRACE_S
+from timingwheel.timer import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE, JOIN_GRACE_S, runs_on
 from timingwheel.timer_core import (
     TimerCore,
     add_task,
@@ -95,6 +95,7 @@ __all__ = [
     "prepare_task",
     "real_seconds",
     "reduce_timer_slack",
+    "runs_on",
     "shared_lock",
     "sixteenth_of",
     "sleep_to_first_bucket",

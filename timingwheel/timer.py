@@ -398,10 +398,6 @@ class Timer(TimerCore):
         reaper = self._reaper
         return reaper is not None and not reaper.ended()
 
-    def runs_on(self, waiter: Waiter) -> bool:
-        """Return whether a reaper thread sleeps on `waiter` now."""
-        return self.running and waiter in self._waiters
-
     @property
     def driven(self) -> bool:
         """Whether the timer was started or a thread advanced its clock."""
@@ -474,3 +470,8 @@ class Timer(TimerCore):
     def __repr__(self) -> str:
         state = "closed" if self._closed else "started" if self._reaper else "not started"
         return f"<Timer {self.name!r}, {state}, {len(self)} pending>"
+
+
+def runs_on(timer: Timer, waiter: Waiter) -> bool:
+    """Return whether a timer's reaper thread sleeps on `waiter` now."""
+    return timer.running and waiter in timer._waiters

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from rich.box import SIMPLE
 from rich.columns import Columns
@@ -87,10 +88,26 @@ def _console(least: int) -> OutputConsole:
     return console if console.width >= least else OutputConsole(width=least)
 
 
-def live(screen: RenderableType) -> Live:
-    """Return a context that shows a screen; `refresh` redraws it."""
+class _Prints:
+    """Prints a screen again and again, where nothing can be redrawn: in a file or pipe."""
+
+    def __init__(self, console: OutputConsole, screen: RenderableType) -> None:
+        self.refresh = partial(console.print, screen)
+
+    def __enter__(self) -> Self:
+        self.refresh()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+def live(screen: RenderableType) -> Live | _Prints:
+    """Return a context that shows a screen; `refresh` redraws it, or prints it once more."""
     console = OutputConsole()
-    return Live(screen, console=console, screen=console.is_terminal, auto_refresh=False)
+    if not console.is_terminal:
+        return _Prints(console, screen)
+    return Live(screen, console=console, screen=True, auto_refresh=False)
 
 
 class Top:

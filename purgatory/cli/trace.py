@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Final
+from typing import Final, NamedTuple
 
 from purgatory.cli.options import SubParsers, add_command, add_group
 from purgatory.cli.output import say
 from purgatory.cli.progress import progress_shown
 from purgatory.printable import counted
-from purgatory.trace.errors import SkippedRows
+from purgatory.trace.errors import SkippedRows, TraceError
 from purgatory.trace.flights import write_flights
 from purgatory.trace.path_conflicts import check_outputs
 from purgatory.trace.reader import Reader, table_of
@@ -27,7 +27,8 @@ Each flight waits, from its departure, for its arrival, until a quarter of an ho
 the scheduled one. Writes DIR/operations.parquet and DIR/events.parquet in time order."""
 _CHECK: Final = """\
 Read tables through and describe them: which table, how many rows, the first bad rows,
-and whether the rows are in time order. Exits with 1 when there are bad rows."""
+and whether the rows are in time order. Exits with 1 when there are bad rows, and with 2
+when a file cannot be read, after the other files."""
 _CONVERT: Final = """\
 Copy a table into another format; the suffix of OUT says which. OUT is there whole or
 not at all."""
@@ -66,7 +67,20 @@ def _flights(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    bad = sum(_check_file(file) for file in arguments.files)
+    bad, unreadable = 0, []
+    for file in arguments.files:
+        try:
+            found = _check_file(file)
+        except TraceError as error:
+            unreadable.append(str(error))
+        except OSError as error:
+            unreadable.append(f"{error.filename or file}: {error.strerror or error}")
+        else:
+            bad += found.bad
+            for line in found.lines:
+                say(line)
+    if unreadable:
+        raise TraceError("; ".join(unreadable))
     return _BAD_ROWS if bad else 0
 
 
@@ -85,8 +99,15 @@ def _convert(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check_file(file: str) -> int:
-    """Describe a file; return the number of bad rows."""
+class _Checked(NamedTuple):
+    """What there is to say of a file, and its number of bad rows."""
+
+    lines: list[str]
+    bad: int
+
+
+def _check_file(file: str) -> _Checked:
+    """Read a file through."""
     table = table_of(file)
     time_of = table.time_of
     bad = SkippedRows()
@@ -101,7 +122,5 @@ def _check_file(file: str) -> int:
                 out_of_order = rows.where()
             before = at
     order = f"not in time order at {out_of_order}" if out_of_order else "in time order"
-    say(f"{file}: {table.name}, {counted(count, 'row')}, {bad.count} bad, {order}")
-    for first in bad.first:
-        say(f"  {first}")
-    return bad.count
+    line = f"{file}: {table.name}, {counted(count, 'row')}, {bad.count} bad, {order}"
+    return _Checked([line, *(f"  {first}" for first in bad.first)], bad.count)

@@ -15,7 +15,7 @@ from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import UNAFFECTED, Claim
 from purgatory.errors import HeldFull
 from timingwheel import Timer, TimerClosed, TimerTask
-from timingwheel.lowlevel import MAX_COUNT, is_owned, new_hot_rlock, now_ns, plain_int
+from timingwheel.lowlevel import MAX_COUNT, add_task_at, is_owned, new_hot_rlock, now_ns, plain_int
 
 UNLIMITED: Final = -1
 
@@ -92,11 +92,13 @@ class HeldEvents:
         if self._is_closed():
             return
         self._check_room(event.key)
-        event.delay_ns = hold_ns + 1  # the last nanosecond counts
         held = False
         old = None
+        now = now_ns(self._timer)
+        is_new = event.key not in self.by_key  # else the event takes the place of the former one
         try:
-            self._timer.add(event)
+            # The last nanosecond counts.
+            add_task_at(self._timer, event, now + hold_ns + 1, now, limited=is_new)
             with self._lock:
                 self._check_room(event.key)
                 old = self.by_key.get(event.key)

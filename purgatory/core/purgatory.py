@@ -30,6 +30,7 @@ from timingwheel.lowlevel import (
     check_count,
     check_flag,
     check_name,
+    runs_on,
     to_ms,
 )
 
@@ -193,7 +194,7 @@ class Purgatory(PurgatoryCore):
         return (self._loop_runs() and self._bus.holds_lock()) or self._parts.holds_lock()
 
     def _loop_runs(self) -> bool:
-        return self.timer.runs_on(self._bus) or self._bus.loop_runs()
+        return runs_on(self.timer, self._bus) or self._bus.loop_runs()
 
     def _is_live(self) -> bool:
         return not (self._parts.lists.closed or self._parts.owner.forked)

@@ -58,7 +58,7 @@ class ParquetJournal:
     attributes, if any; else a name from the journal, and the class.
 
     Raises JournalError if the directory cannot be written or another journal has it, TraceError
-    without pyarrow.
+    without pyarrow, ValueError for an empty path, as of an unset variable.
     """
 
     def __init__(
@@ -69,6 +69,8 @@ class ParquetJournal:
         clock: Callable[[], int] = monotonic_ms,
     ) -> None:
         check_callback("clock", clock)
+        if not os.fspath(directory):
+            raise ValueError(f"directory is {directory!r}; expected the path of one")
         self._clock = clock
         pace = WritePace()
         rows = _OutcomeBuffer(Path(directory), pace)

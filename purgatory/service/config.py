@@ -240,6 +240,8 @@ def _parsed(place: str, value: Any, setting: Field[Any]) -> Any:
     kind: Any = setting.type
     if not isinstance(value, str):
         return value
+    if kind is Path and not value and setting.default != Path():  # as of an unset variable
+        raise ConfigError(f"{place} is empty; expected {_expected(setting)}")
     if kind is bool:
         if value.lower() not in _TRUE + _FALSE:
             raise ConfigError(f"{place} is {value!r}; expected true or false")

@@ -215,6 +215,21 @@ class TestRegistry:
         gc.collect()
         assert dropped() is None
 
+    def test_registries_are_told_apart_by_identity(self):
+        """A subclass with its own `__eq__` has no hash; equal registries stay two."""
+
+        class Equal(CollectorRegistry):
+            def __eq__(self, other):
+                return True
+
+        registries = Equal(), Equal()
+        for registry in registries:
+            PurgatoryHarness(registry=registry).purgatory.close()
+            p = PurgatoryHarness(registry=registry).purgatory
+            p.defer("k")
+            assert registry.get_sample_value("purgatory_operations_pending", {"name": "bench"}) == 1
+            p.close()
+
     def test_without_registry_nothing_is_registered(self):
         """The default registry stays as it was."""
         before = len(list(REGISTRY.collect()))

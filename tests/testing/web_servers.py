@@ -10,17 +10,19 @@ from purgatory.service.http.snapshot import StatusReader
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness
 
 
+@contextlib.contextmanager
 def serve(bind="127.0.0.1:0", **others):
-    """Return a web server of a purgatory that has nothing to do."""
-    purgatory = PurgatoryHarness(registry=CollectorRegistry()).purgatory
-    return WebServer(
-        bind,
-        status=StatusReader(purgatory),
-        registry=purgatory._registry,
-        health=str,
-        ready=str,
-        **others,
-    )
+    """Run a web server of a purgatory that has nothing to do."""
+    with contextlib.closing(PurgatoryHarness(registry=CollectorRegistry()).purgatory) as purgatory:
+        with WebServer(
+            bind,
+            status=StatusReader(purgatory),
+            registry=purgatory._registry,
+            health=str,
+            ready=str,
+            **others,
+        ) as web:
+            yield web
 
 
 def status(web, path="/healthz", host=None):

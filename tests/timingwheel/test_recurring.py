@@ -99,6 +99,17 @@ def test_cancel(timer, clock):
     assert ran == [1]
 
 
+def test_a_cancelled_one_that_is_added_again_never_runs(timer, clock):
+    """Its end is for good."""
+    ran = []
+    recurring = timer.every(1, ran.append, 1)
+    recurring.cancel()
+    timer.add(recurring)
+    move(timer, clock, 5)
+    assert not ran
+    assert len(timer) == 0
+
+
 def test_cancel_from_the_callback(timer, clock):
     """No further run starts."""
     ran = []

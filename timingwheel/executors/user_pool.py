@@ -102,6 +102,11 @@ def _error_of(future: concurrent.futures.Future[None]) -> BaseException:
     return error
 
 
+def _is_exit(error: BaseException) -> bool:
+    """Tell whether a pool refuses because the interpreter exits, which shuts down all pools."""
+    return isinstance(error, RuntimeError) and str(error).endswith("interpreter shutdown")
+
+
 class RefusedBuckets:
     """Runs refused buckets in a worker of the timer's own."""
 
@@ -110,14 +115,17 @@ class RefusedBuckets:
         self._runner = runner
 
     def run(self, bucket: TimerTaskList, error: BaseException) -> None:
-        """Run a bucket refused with `error`, here if no thread is left; report the error."""
+        """Run a bucket refused with `error`, here if no thread is left; report the error.
+
+        Report none of the interpreter's exit: each due task would have one.
+        """
         tasks = bucket.refuse()
         try:
             self._workers.execute(self._runner.run, bucket)
             self._workers.flush()
         except RuntimeError:
             self._runner.run(bucket)
-        if tasks:
+        if tasks and not _is_exit(error):
             self._runner.report_refused(tasks, error)
 
     def holds_lock(self) -> bool:

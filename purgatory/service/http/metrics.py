@@ -83,7 +83,7 @@ class ServerCollector(Collector):
         jobs = GaugeMetricFamily("purgatory_jobs", "Jobs by state", labels=["kind", "state"])
         text = "Seconds that the oldest ready job has waited"
         oldest = GaugeMetricFamily("purgatory_jobs_oldest_ready_seconds", text, labels=["kind"])
-        text = "Connections of workers that take the kind"
+        text = "Workers that take the kind; if jobs wait, of the client name that has fewest"
         workers = GaugeMetricFamily("purgatory_jobs_workers", text, labels=["kind"])
         for each in kind_figures(self._server.state, self._server.now_ms()):
             for state, count in zip(JOB_STATES, each.counts, strict=True):

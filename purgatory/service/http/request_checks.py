@@ -10,6 +10,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, PlainTextResponse
@@ -23,6 +24,8 @@ _MISDIRECTED: Final = 421
 class HostCheck:
     """Passes requests for `hosts`, "localhost" and addresses on to `app`, with any port.
 
+    A request for a whole URL, as a proxy gets, becomes one for the path of that URL.
+
     `setting`: where an operator adds hosts, for the message.
     """
 
@@ -33,6 +36,7 @@ class HostCheck:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
+        scope = _in_origin_form(scope)
         host = Headers(scope=scope).get("host", "") if scope["type"] == "http" else ""
         if self._is_known(_without_port(host)):
             await self._app(scope, receive, send)
@@ -42,6 +46,20 @@ class HostCheck:
 
     def _is_known(self, host: str) -> bool:
         return _normalised(host) in self._hosts or _is_address(host)
+
+
+def _in_origin_form(scope: Scope) -> Scope:
+    """Return a request in `absolute-form` as one in `origin-form`: RFC 9112, 3.2.2.
+
+    The host of the URL counts, not the header.
+    """
+    scheme, separator, rest = scope.get("raw_path", b"").partition(b"://")
+    if not separator or scheme.lower() not in (b"http", b"https"):
+        return scope
+    host, _, path = rest.partition(b"/")
+    headers = [(b"host", host), *(each for each in scope["headers"] if each[0] != b"host")]
+    path = b"/" + path
+    return {**scope, "headers": headers, "raw_path": path, "path": unquote(path.decode("ascii"))}
 
 
 def _normalised(host: str) -> str:

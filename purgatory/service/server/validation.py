@@ -114,13 +114,13 @@ class RequestValidator:
         _, _, timeout_ms, need, _, _ = values
         within_ms = options.start_within_ms
         try:
-            self.check_timeout(timeout_ms, "due_ms, from now,")
+            self.check_timeout(timeout_ms, "the delay")
             if need and (options.tags or options.priority or within_ms is not None):
                 raise Malformed("tags, priority and start_within_ms are for jobs only (need 0)")
             if options.priority not in PRIORITIES:
                 raise Malformed(f"priority is {options.priority}; expected -10 to 10")
             if within_ms is not None:
-                self.check_timeout(within_ms, "start_within_ms")
+                self.check_timeout(within_ms, "start_within")
             if options.unique_ms != MADE_UP:
                 self.check_period(options.unique_ms, "unique_ms")
             self.check_tags(options.tags)
@@ -135,13 +135,15 @@ class RequestValidator:
         for tag in tags:
             self.check_text(tag)
 
-    def check_timeout(self, timeout_ms: int, what: str = "timeout_ms") -> None:
-        """Check a timeout, or a time with the same limit."""
+    def check_timeout(self, timeout_ms: int, what: str = "timeout") -> None:
+        """Check a timeout, or a time with the same limit; errors are in seconds, as callers are."""
         if timeout_ms < 0:
-            raise Malformed(f"{what} is {timeout_ms}; expected 0 or more")
+            raise Malformed(f"{what} is {timeout_ms / 1000} s; expected 0 or more")
         most = self.limits.timeout_ms
         if timeout_ms > most:
-            raise TimeoutTooLong(f"{what} is {timeout_ms}; expected at most {most}")
+            raise TimeoutTooLong(
+                f"{what} is {timeout_ms / 1000} s; expected at most {most / 1000} s (max_timeout)"
+            )
 
     def check_period(self, period_ms: int, what: str, least_ms: int = 0) -> None:
         """Check a period of an id, a lease, a wait, or a retry.
@@ -186,7 +188,7 @@ class RequestValidator:
         if limit is not None and limit < 1:
             raise Malformed(f"limit is {limit}; expected 1 or more")
         if completion.hold_ms:
-            self.check_timeout(completion.hold_ms, "hold_ms")
+            self.check_timeout(completion.hold_ms, "hold")
 
     def check_failure(self, failure: KeyFailure) -> None:
         """Check the failure of a key."""

@@ -41,6 +41,16 @@ def test_check_names_the_first_bad_rows(run, tmp_path):
     assert f"{path}, line 3, column at_ms: 'x', expected an integer" in lines[1]
 
 
+def test_check_names_each_file_that_cannot_be_read(run, tmp_path, events):
+    """The others are described."""
+    missing, other = tmp_path / "missing.csv", tmp_path / "other.parquet"
+    other.write_text("x")
+    code, out, err = run("trace", "check", missing, events, other)
+    assert (code, out.count("\n")) == (2, 1)
+    assert out.startswith(f"{events}: events, ")
+    assert f"{missing}: No such file or directory; {other}: not a Parquet file" in err
+
+
 @pytest.mark.parametrize("suffix", ["parquet", "jsonl", "csv.gz"])
 def test_convert_copies_a_table(run, tmp_path, events, suffix):
     """Into any format; prints the number of rows."""

@@ -299,6 +299,12 @@ def test_a_class_is_no_journal():
         Purgatory(journal=ParquetJournal)
 
 
+def test_an_empty_path():
+    """As of an unset variable; it would be the current directory."""
+    with pytest.raises(ValueError, match="directory is ''; expected the path of one"):
+        ParquetJournal("")
+
+
 @pytest.mark.parametrize("seconds", ["1", None, True, 0, -1, float("nan"), float("inf")], ids=repr)
 def test_bad_seconds(tmp_path, seconds):
     """A typed error that names them, and no thread is left."""

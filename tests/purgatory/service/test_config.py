@@ -77,6 +77,8 @@ def test_durations(toml):
         ),
         ({}, {"PURGATORY_RETENTION": "-1"}, "_RETENTION is -1.0; expected a duration"),
         ({"retention": "7 days"}, {}, "--retention is '7 days'; expected a duration"),
+        ({"data_dir": ""}, {}, "--data-dir is empty; expected a path"),
+        ({}, {"PURGATORY_DATA_DIR": ""}, "PURGATORY_DATA_DIR is empty; expected a path"),
         ({}, {"PURGATORY_MEMORY": "maybe"}, "PURGATORY_MEMORY is 'maybe'; expected true or false"),
     ],
 )

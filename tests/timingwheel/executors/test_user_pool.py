@@ -2,6 +2,9 @@
 
 import concurrent.futures
 import contextlib
+import subprocess
+import sys
+import textwrap
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -103,6 +106,28 @@ class TestPool:
         assert len(ran) == 300
         (record,) = caplog.records
         assert "refused 300 tasks" in record.getMessage()
+
+    def test_refusals_at_the_exit_are_not_reported(self):
+        """The interpreter shuts down all pools first; what comes due then still runs."""
+        program = """
+            import threading
+            from concurrent.futures import ThreadPoolExecutor
+            from timingwheel import Timer
+
+            def end():
+                threading.main_thread().join()
+                for number in range(3):
+                    ran = threading.Event()
+                    timer.schedule(0, ran.set)
+                    print(number, ran.wait(60))
+
+            timer = Timer(executor=ThreadPoolExecutor(1))
+            timer.start()
+            threading.Thread(target=end).start()
+        """
+        command = [sys.executable, "-c", textwrap.dedent(program)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+        assert (done.stdout, done.stderr) == ("0 True\n1 True\n2 True\n", "")
 
     @pytest.mark.parametrize("told", [None, Recorder()], ids=["logged", "on_error"])
     def test_a_bucket_that_two_threads_dispatch_is_refused_once(self, caplog, told):

@@ -68,5 +68,18 @@ def _oldest_ready(groups: list[JobGroup], shown: dict[str, str]) -> dict[str | N
 
 
 def _workers(groups: list[JobGroup], shown: dict[str, str]) -> Counter[str | None]:
-    workers = [worker for group in groups for worker in list(group.workers.values())]
-    return Counter(shown.get(kind) for worker in workers for kind in list(worker.kinds))
+    """Count the workers of each kind; of a kind whose jobs wait, only those that take the jobs.
+
+    If jobs of several client names wait, count for the name that has fewest workers.
+    """
+    found: Counter[str | None] = Counter()
+    fewest: dict[str | None, int] = {}
+    for group in groups:
+        workers = [worker for worker in list(group.workers.values()) if not worker.has_lapsed]
+        here = Counter(kind for worker in workers for kind in list(worker.kinds))
+        for kind, count in here.items():
+            found[shown.get(kind)] += count
+        for kind in list(group.ready):
+            name = shown.get(kind)
+            fewest[name] = min(here[kind], fewest.get(name, here[kind]))
+    return Counter({**found, **fewest})

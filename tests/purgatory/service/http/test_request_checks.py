@@ -39,6 +39,20 @@ class TestHost:
         """They are refused, whatever is asked for."""
         assert status(web, path, host) == 421
 
+    @pytest.mark.parametrize(
+        ("url", "host", "found"),
+        [
+            ("http://localhost/healthz", "evil.example", 200),
+            ("HTTP://localhost:7412/healthz", None, 200),
+            ("http://localhost", None, 200),
+            ("http://evil.example/healthz", "localhost", 421),
+            ("http://localhost/nothing", None, 404),
+        ],
+    )
+    def test_a_request_for_a_whole_url(self, web, url, host, found):
+        """As a proxy gets (RFC 9112, 3.2.2): the host of the URL counts, not the header."""
+        assert status(web, url, host) == found
+
     def test_the_name_it_is_bound_to(self):
         """It is one of its names."""
         with serve("localhost:0") as web:

@@ -43,6 +43,18 @@ def test_a_worker_takes_the_kind(step_server):
     assert (found["mail"].oldest_ready_ms, found["mail"].workers) == (0, 1)
 
 
+def test_workers_of_another_client_name_do_not_count_while_jobs_wait(step_server):
+    """They take none of these jobs, so an alert must see that no worker does."""
+    step_server.work("mail", route=b"x", client="wrong")
+    step_server.submit(job("a", kind="mail", timeout_ms=1000))
+    assert figures(step_server)["mail"].workers == 1
+    step_server.let_pass(1100)
+    found = figures(step_server)["mail"]
+    assert (counted(found), found.workers) == ({"ready": 1}, 0)
+    step_server.work("mail")
+    assert figures(step_server)["mail"].workers == 2
+
+
 @pytest.mark.parametrize("others", [0, 1, 3])
 def test_the_busiest_kinds_have_figures_of_their_own(step_server, others):
     """The others are together, with the oldest age of all, beside jobs of a kind of that name."""
