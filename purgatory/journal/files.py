@@ -22,15 +22,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter, itemgetter, lt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Self, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
 
 from purgatory.durable_files import DirectoryLock, fsync, make_directory
 from purgatory.errors import PurgatoryError
 from purgatory.trace.parquet_format import ParquetRowWriter, load_pyarrow
-
-if TYPE_CHECKING:
-    from purgatory.trace.tables import Table
-
+from purgatory.trace.tables import Table
 
 #: Rows between two pauses: a millisecond's work.
 PORTION: Final = 512

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from purgatory.trace.tables import BATCH_ROWS
-
-if TYPE_CHECKING:
-    from purgatory.trace.tables import Columns, Table
+from purgatory.trace.tables import BATCH_ROWS, Columns, Table
 
 
 class RowReader:

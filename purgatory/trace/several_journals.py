@@ -11,13 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import groupby, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from purgatory.trace.reader import by_time, in_order
-
-if TYPE_CHECKING:
-    from purgatory.trace.reader import Reader, StrPath
-    from purgatory.trace.tables import RowT
+from purgatory.trace.reader import Reader, StrPath, by_time, in_order
+from purgatory.trace.tables import RowT
 
 
 def journals_below(path: StrPath, table: str) -> list[Path]:

@@ -8,11 +8,12 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import uvicorn
 
 from purgatory.service.auth.authenticator import is_local
+from purgatory.service.auth.token_store import TokenStore
 from purgatory.service.errors import ConfigError
 from purgatory.service.gateway.application import make_application
 from purgatory.service.gateway.callers import Callers, Connector
@@ -24,9 +25,6 @@ from purgatory.service.http.listening import (
     server_config,
     url_of,
 )
-
-if TYPE_CHECKING:
-    from purgatory.service.auth.token_store import TokenStore
 
 #: Longest wait of a request for jobs, in seconds: proxies may end longer requests.
 MAX_WAIT_S: Final = 30.0

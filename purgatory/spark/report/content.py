@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from purgatory.spark.report.jobs.job_content import JobsReport
-    from purgatory.spark.report.kind import Kind
+from purgatory.spark.report.jobs.job_content import JobsReport
+from purgatory.spark.report.kind import Kind
 
 
 class ValueCount(NamedTuple):

@@ -17,13 +17,11 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from math import log10
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from purgatory.spark.report.content import CurvePoint
-
-if TYPE_CHECKING:
-    from purgatory.spark.report.histograms import Histogram
-    from purgatory.spark.report.kind import Kind
+from purgatory.spark.report.histograms import Histogram
+from purgatory.spark.report.kind import Kind
 
 Curve = Sequence[CurvePoint]
 """The points of one kind, by ascending timeout."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from purgatory.console import OutputConsole
 from purgatory.spark.errors import SparkError, wrapping_spark_errors
+from purgatory.spark.report.content import Report
 from purgatory.spark.report.jobs import job_tables
 from purgatory.spark.report.page.page_maker import make_page
 from purgatory.spark.report.report import DEFAULT_SHARES, ReportOptions, make_report
@@ -32,8 +33,6 @@ from purgatory.trace.path_conflicts import file_to_replace, keep_mode
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from rich.console import Console
-
-    from purgatory.spark.report.content import Report
 
 
 def make_report_options(

@@ -36,12 +36,12 @@ from purgatory.spark.report.histograms import (
 )
 from purgatory.spark.report.jobs.job_report import make_job_report
 from purgatory.spark.report.kind import Kind
+from purgatory.spark.report.wheel_buckets import WheelSize
 from purgatory.spark.tables import schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from purgatory.spark.report.wheel_buckets import WheelSize
 
 # Of more outcomes quantiles and curves are rounded, see `aggregates.DIGITS`.
 EXACT_ROWS: Final = 1_000_000

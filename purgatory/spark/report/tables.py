@@ -9,24 +9,22 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from purgatory.spark.report.content import (
     Bin,
+    Change,
     CurvePoint,
     HotKey,
     KindSummary,
+    Report,
     WeekHour,
     WheelRow,
 )
 from purgatory.spark.report.findings import MIN_OPERATIONS
 from purgatory.spark.report.formatting import NOTHING, count, duration, name, number, share
 from purgatory.spark.report.histograms import QUANTILE_NAMES, QUANTILES
-
-if TYPE_CHECKING:
-    from purgatory.spark.report.content import Change, Report
-    from purgatory.spark.report.kind import Kind
-
+from purgatory.spark.report.kind import Kind
 
 _ZEROS: Final = {share(0), duration(0), count(0), NOTHING}
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -61,11 +61,8 @@ from purgatory.spark.tables.timestamps import (
 )
 from purgatory.trace.errors import BadValue, TraceError
 from purgatory.trace.parquet_format import check_case
-from purgatory.trace.tables import table_named
+from purgatory.trace.tables import Table, table_named
 from purgatory.trace.text_formats import CsvRowReader, is_binary, object_of
-
-if TYPE_CHECKING:
-    from purgatory.trace.tables import Table
 
 PARQUET: Final = "parquet"
 FORMATS: Final = {

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from math import ceil
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from purgatory.spark.report.jobs.job_content import LimitEffect
-
-if TYPE_CHECKING:
-    from purgatory.spark.report.kind import Kind
+from purgatory.spark.report.kind import Kind
 
 Interval = tuple[int, int]
 

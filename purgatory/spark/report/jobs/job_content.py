@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from purgatory.spark.report.kind import Kind
+from purgatory.spark.report.kind import Kind
 
 
 class EndCount(NamedTuple):

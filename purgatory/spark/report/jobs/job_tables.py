@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from purgatory.spark.report.formatting import NOTHING, count, duration, name, share
 from purgatory.spark.report.histograms import QUANTILE_NAMES, QUANTILES
 from purgatory.spark.report.jobs.job_content import (
     JobError,
     JobHour,
+    JobsReport,
     JobSummary,
     LimitEffect,
     TimeLimitEffect,
     WorkerJobs,
 )
 from purgatory.spark.report.tables import Figure, labelled, without_empty_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from purgatory.spark.report.jobs.job_content import JobsReport
 
 TableCells = tuple[Sequence[str], "Iterable[Sequence[str]]"]
 

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from purgatory.printable import counted
 from purgatory.spark.report import formatting, tables
+from purgatory.spark.report.content import (
+    CurvePoint,
+    HotKey,
+    KindSummary,
+    Report,
+    WheelRow,
+)
 from purgatory.spark.report.formatting import duration, number, share, utc_time
 from purgatory.spark.report.histograms import QUANTILE_NAMES
+from purgatory.spark.report.kind import Kind
 from purgatory.spark.report.page.plot import (
     PERCENTS,
     Plot,
@@ -22,19 +30,8 @@ from purgatory.spark.report.page.plot import (
     rate_scale,
     time_scale,
 )
+from purgatory.spark.report.tables import Figure
 from purgatory.trace.validation import OUTCOMES
-
-if TYPE_CHECKING:
-    from purgatory.spark.report.content import (
-        CurvePoint,
-        HotKey,
-        KindSummary,
-        Report,
-        WheelRow,
-    )
-    from purgatory.spark.report.kind import Kind
-    from purgatory.spark.report.tables import Figure
-
 
 # Most kinds with a bar; most lines until the reader chooses.
 MAX_BARS: Final = 12

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from purgatory.spark.report.formatting import count, duration, share
 from purgatory.spark.report.jobs import job_tables
+from purgatory.spark.report.jobs.job_content import JobHour, JobsReport
 from purgatory.spark.report.jobs.job_report import LATE_MS
+from purgatory.spark.report.jobs.job_tables import TableCells
 from purgatory.spark.report.page.charts import draw_week
 from purgatory.spark.report.page.html import figure, paragraph, section, table
-
-if TYPE_CHECKING:
-    from purgatory.spark.report.jobs.job_content import JobHour, JobsReport
-    from purgatory.spark.report.jobs.job_tables import TableCells
 
 
 def job_cards(report: JobsReport) -> list[tuple[str, str]]:

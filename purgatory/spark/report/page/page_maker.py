@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from purgatory.printable import counted
 from purgatory.spark.report import formatting, tables
 from purgatory.spark.report.aggregates import DIGITS
 from purgatory.spark.report.comparison import changes_in_words
-from purgatory.spark.report.content import Action
+from purgatory.spark.report.content import Action, Report
 from purgatory.spark.report.curves import shortest_timeout
 from purgatory.spark.report.findings import all_advice, headlines
 from purgatory.spark.report.formatting import count, duration, share, utc_time
@@ -36,9 +36,6 @@ from purgatory.spark.report.tables import (
 )
 from purgatory.spark.report.wheel_tuning import choose_wheel
 from timingwheel.lowlevel import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE
-
-if TYPE_CHECKING:
-    from purgatory.spark.report.content import Report
 
 # Most kinds with a drawing of timeouts.
 _MAX_CHOICES: Final = 3
