@@ -143,7 +143,6 @@ class StreamingProtocol(BoundedProtocol):
     _is_idle = False  # between two requests; uvicorn ends it after `timeout_keep_alive`
 
     def on_response_complete(self) -> None:
-        """See `H11Protocol`."""
         super().on_response_complete()
         if not self.transport.is_closing() and self.cycle is not None and self.cycle.keep_alive:
             self.stop_deadline()
