@@ -19,9 +19,8 @@ from math import log10
 from operator import attrgetter
 from typing import Final
 
-from purgatory.spark.report.content import CurvePoint
+from purgatory.spark.report.content import CurvePoint, Kind
 from purgatory.spark.report.histograms import Histogram
-from purgatory.spark.report.kind import Kind
 
 Curve = Sequence[CurvePoint]
 """The points of one kind, by ascending timeout."""

@@ -6,12 +6,19 @@ from collections.abc import Iterator
 from typing import Final
 
 from purgatory.spark.report import formatting
-from purgatory.spark.report.content import Action, Advice, CurvePoint, Finding, KindSummary, Report
+from purgatory.spark.report.content import (
+    Action,
+    Advice,
+    CurvePoint,
+    Finding,
+    JobsReport,
+    KindSummary,
+    Report,
+)
 from purgatory.spark.report.curves import Curve, shortest_timeout
 from purgatory.spark.report.formatting import count, duration, share
 from purgatory.spark.report.histograms import Histogram
 from purgatory.spark.report.jobs import job_advice
-from purgatory.spark.report.jobs.job_content import JobsReport
 from purgatory.spark.report.wheel_tuning import choose_wheel
 
 # A shorter timeout may lose one completion in so many.

@@ -19,6 +19,7 @@ from purgatory.spark.report.content import (
     Bin,
     Finding,
     HotKey,
+    Kind,
     KindSummary,
     Report,
     Suggestion,
@@ -35,7 +36,6 @@ from purgatory.spark.report.histograms import (
     quantiles,
 )
 from purgatory.spark.report.jobs.job_report import make_job_report
-from purgatory.spark.report.kind import Kind
 from purgatory.spark.report.wheel_buckets import WheelSize
 from purgatory.spark.tables import schema
 

@@ -13,11 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from purgatory.spark.report.comparison import changes_in_words
-from purgatory.spark.report.content import Advice, Report
+from purgatory.spark.report.content import Advice, JobsReport, Report
 from purgatory.spark.report.findings import all_advice, headlines
 from purgatory.spark.report.formatting import NOTHING, duration, name, share
 from purgatory.spark.report.jobs import job_tables
-from purgatory.spark.report.jobs.job_content import JobsReport
 from purgatory.spark.report.tables import (
     key_cells,
     summary_table,

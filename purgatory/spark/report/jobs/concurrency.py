@@ -11,8 +11,7 @@ from heapq import heappop, heappush
 from math import ceil
 from typing import Final
 
-from purgatory.spark.report.jobs.job_content import LimitEffect
-from purgatory.spark.report.kind import Kind
+from purgatory.spark.report.content import Kind, LimitEffect
 
 Interval = tuple[int, int]
 

@@ -7,17 +7,17 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from purgatory.printable import counted
-from purgatory.spark.report import formatting, tables
+from purgatory.spark.report import formatting
 from purgatory.spark.report.content import (
     CurvePoint,
     HotKey,
+    Kind,
     KindSummary,
     Report,
     WheelRow,
 )
 from purgatory.spark.report.formatting import duration, number, share, utc_time
 from purgatory.spark.report.histograms import QUANTILE_NAMES
-from purgatory.spark.report.kind import Kind
 from purgatory.spark.report.page.plot import (
     PERCENTS,
     Plot,
@@ -30,7 +30,7 @@ from purgatory.spark.report.page.plot import (
     rate_scale,
     time_scale,
 )
-from purgatory.spark.report.tables import Figure
+from purgatory.spark.report.tables import Figure, curves_of, data_of
 from purgatory.trace.validation import OUTCOMES
 
 # Most kinds with a bar; most lines until the reader chooses.
@@ -113,7 +113,7 @@ def ends_over_time(report: Report) -> Chart:
     )
     title = f"Ends over time, each bar {long}"
     rows = [(at, *row) for at, row in counts.items()]
-    data = tables.Figure("ends", ("start_ms", *OUTCOMES), rows)
+    data = Figure("ends", ("start_ms", *OUTCOMES), rows)
     return Chart(title, draw(paint), alternative, data, [LegendEntry(o, o) for o in present])
 
 
@@ -150,7 +150,9 @@ def completions_of_kinds(report: Report) -> Chart:
     totals = (f"{kind} {sum(row.completed for row in rows):,}" for kind, rows in lines.items())
     alternative = f"Lines of completions over the same time. In all: {', '.join(totals)}."
     title = "Completed over time, by kind"
-    return Chart(title, draw(paint), alternative, tables.ends(report), kind_legend(kinds))
+    return Chart(
+        title, draw(paint), alternative, data_of(report, "ends-by-kind"), kind_legend(kinds)
+    )
 
 
 def outcome_shares(report: Report) -> Chart:
@@ -174,7 +176,7 @@ def outcome_shares(report: Report) -> Chart:
     said = (f"{row.kind} {share(row.completed / row.operations)}" for row in rows)
     alternative = f"Bars with the share that completed: {', '.join(said)}."
     legend = [LegendEntry(o, o) for o in OUTCOMES if any(getattr(row, o) for row in rows)]
-    return Chart(title, draw(paint), alternative, tables.kinds(report), legend)
+    return Chart(title, draw(paint), alternative, data_of(report, "kinds"), legend)
 
 
 def _largest(title: str, rows: list[KindSummary]) -> tuple[str, list[KindSummary]]:
@@ -242,7 +244,7 @@ def hot_keys(report: Report, keys: Sequence[HotKey]) -> Chart:
         legend.insert(0, LegendEntry("range", "operations that watch it"))
     said = "; ".join(map(_key_in_words, keys[:3]))
     alternative = f"Bars of the {len(keys)} hottest keys. First: {said}."
-    return Chart("The hottest keys", draw(paint), alternative, tables.hot_keys(report), legend)
+    return Chart("The hottest keys", draw(paint), alternative, data_of(report, "hot-keys"), legend)
 
 
 def _key_in_words(row: HotKey) -> str:
@@ -279,7 +281,7 @@ def wheels(report: Report, chosen: WheelRow) -> Chart:
         f"Recommended: {number(chosen.wakeups_per_second)} at "
         f"{duration(chosen.tick_ms)} and size {chosen.wheel_size}."
     )
-    return Chart("Wake-ups", draw(paint), alternative, tables.wheels(report), legend)
+    return Chart("Wake-ups", draw(paint), alternative, data_of(report, "wheels"), legend)
 
 
 _HEADS = ("time since submission", "still waiting")
@@ -314,7 +316,7 @@ def timeout_choice(report: Report, kind: Kind) -> Chart:
         LegendEntry("candidate", "shortest timeout for a share of completions"),
         *([LegendEntry("proposed", "proposed")] if proposed else []),
     ]
-    title, data = f"Timeouts for {kind}", tables.curves(report, kind)
+    title, data = f"Timeouts for {kind}", curves_of(report, kind)
     return Chart(title, draw(paint), alternative, data, legend)
 
 
@@ -362,7 +364,7 @@ def survival(report: Report) -> Chart:
     ends = ", ".join(said)
     alternative = f"Falling curves of the operations that still wait, at their ends: {ends}."
     title = "Still waiting after a time, by kind"
-    return Chart(title, draw(paint), alternative, tables.curves(report), kind_legend(kinds))
+    return Chart(title, draw(paint), alternative, curves_of(report), kind_legend(kinds))
 
 
 def _seen(curve: Sequence[CurvePoint]) -> list[float]:
@@ -396,4 +398,4 @@ def quantiles(
         pairs = zip(QUANTILE_NAMES, map(duration, values(row)), strict=True)
         said.append(f"{row.kind} {', '.join(f'{name} {value}' for name, value in pairs)}")
     legend = [LegendEntry(f"c{n}", name) for n, name in enumerate(QUANTILE_NAMES)]
-    return Chart(title, draw(paint), f"{'; '.join(said)}.", tables.kinds(report), legend)
+    return Chart(title, draw(paint), f"{'; '.join(said)}.", data_of(report, "kinds"), legend)
