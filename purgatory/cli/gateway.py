@@ -7,13 +7,7 @@ from typing import Final
 
 from purgatory.cli.access import add_directory_options, token_store
 from purgatory.cli.connection import add_connection_options, check_connection, connection
-from purgatory.cli.options import (
-    DURATION,
-    SubParsers,
-    add_command,
-    import_extra,
-    optional_path,
-)
+from purgatory.cli.options import DURATION, SubParsers, add_command, import_extra, optional_path
 from purgatory.cli.process import configure_logging
 from purgatory.service.config import split_names
 

@@ -13,11 +13,7 @@ Any thread.
 from collections.abc import Hashable
 from typing import Final
 
-from _purgatory_cpython.atomicity import (
-    ATOMIC_SECTIONS,
-    LOCKED_SECTIONS,
-    SETDEFAULT_FAILS_SAFELY,
-)
+from _purgatory_cpython.atomicity import ATOMIC_SECTIONS, LOCKED_SECTIONS, SETDEFAULT_FAILS_SAFELY
 from _purgatory_cpython.sections import enter_section, leave_section, part_of, sixteenth_of
 from purgatory.core.keys import are_builtin_keys, is_builtin_key
 from purgatory.core.operations.operation import DelayedOperation

@@ -91,10 +91,7 @@ def open_session(
 
 
 def local_session(
-    *,
-    cores: int | None = None,
-    memory: str | None = None,
-    conf: Mapping[str, str] | None = None,
+    *, cores: int | None = None, memory: str | None = None, conf: Mapping[str, str] | None = None
 ) -> SparkSession:
     """Start a session in a local Java process; the caller stops the session.
 

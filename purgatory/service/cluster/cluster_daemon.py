@@ -278,11 +278,7 @@ class ClusterServer:
         #: Reads the figures for the page; None before the start.
         self.reader: StatusReader | None = None
         self.assembly: ServerAssembly = ServerAssembly(
-            config,
-            authenticator,
-            cluster=cluster,
-            open_store=self._open,
-            guard=lease.is_valid,
+            config, authenticator, cluster=cluster, open_store=self._open, guard=lease.is_valid
         )
 
     def _open(self, _: Path | None) -> Store:

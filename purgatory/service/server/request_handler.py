@@ -313,11 +313,7 @@ class RequestHandler:
             self._answer_late(transaction, cancel, cancel.request.seq, frame)
 
     def _answer_late(
-        self,
-        transaction: Transaction,
-        ended: SpreadRequest | MassCancel,
-        seq: int,
-        frame: bytes,
+        self, transaction: Transaction, ended: SpreadRequest | MassCancel, seq: int, frame: bytes
     ) -> None:
         if ended.session:
             self._remember(transaction, ended.session, seq, frame)

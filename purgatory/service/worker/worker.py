@@ -19,12 +19,7 @@ from purgatory.service.client.arguments import (
     checked_seconds,
     checked_text,
 )
-from purgatory.service.client.client import (
-    DEFAULT_ADDRESS,
-    Client,
-    check_helpers,
-    socket_options,
-)
+from purgatory.service.client.client import DEFAULT_ADDRESS, Client, check_helpers, socket_options
 from purgatory.service.client.route.addresses import parse_addresses
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.platform import REAL_PLATFORM, Platform

@@ -76,9 +76,7 @@ def in_total(
 
 
 def quantiles(
-    histogram: Sequence[_Row],
-    counted: Callable[[_Row], int],
-    shares: Sequence[float] = QUANTILES,
+    histogram: Sequence[_Row], counted: Callable[[_Row], int], shares: Sequence[float] = QUANTILES
 ) -> tuple[int, ...]:
     """Return the quantiles at ascending `shares`, empty if nothing is counted.
 

@@ -28,13 +28,7 @@ from purgatory.spark.report.content import (
     WheelRow,
 )
 from purgatory.spark.report.findings import find, weight
-from purgatory.spark.report.histograms import (
-    ALL_KINDS,
-    Histogram,
-    bin_width_ms,
-    collect,
-    quantiles,
-)
+from purgatory.spark.report.histograms import ALL_KINDS, Histogram, bin_width_ms, collect, quantiles
 from purgatory.spark.report.jobs.job_report import make_job_report
 from purgatory.spark.report.wheel_buckets import WheelSize
 from purgatory.spark.tables import schema

@@ -43,9 +43,7 @@ def without_empty_columns(heads: Sequence[str], rows: Iterable[Sequence[str]]) -
     return kept, kept_rows
 
 
-def summary_table(
-    rows: Iterable[KindSummary],
-) -> TableCells:
+def summary_table(rows: Iterable[KindSummary]) -> TableCells:
     """Return heads and cells: counts, shares, waits and lateness."""
     heads = [
         *("kind", "no outcome", "ended", "completed", "failed", "expired", "cancelled"),

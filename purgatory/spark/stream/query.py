@@ -31,12 +31,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
-from purgatory.spark.errors import (
-    RejectedRows,
-    SparkError,
-    error_message,
-    wrapping_spark_errors,
-)
+from purgatory.spark.errors import RejectedRows, SparkError, error_message, wrapping_spark_errors
 from purgatory.spark.session import temporary_settings
 from purgatory.spark.stream import processor
 from purgatory.spark.stream.checkpoint import Checkpoint

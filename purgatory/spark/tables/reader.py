@@ -65,13 +65,7 @@ from purgatory.trace.tables import Table, table_named
 from purgatory.trace.text_formats import CsvRowReader, is_binary, object_of
 
 PARQUET: Final = "parquet"
-FORMATS: Final = {
-    ".parquet": PARQUET,
-    ".csv": CSV,
-    ".jsonl": JSON,
-    ".ndjson": JSON,
-    ".json": JSON,
-}
+FORMATS: Final = {".parquet": PARQUET, ".csv": CSV, ".jsonl": JSON, ".ndjson": JSON, ".json": JSON}
 _IN_SEQUENCE: Final = (EVENTS_TABLE, EXTENSIONS_TABLE)
 
 _NUMBERS: Final = StructType([StructField("_number", LongType()), StructField(FILE, StringType())])

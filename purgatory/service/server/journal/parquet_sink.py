@@ -18,11 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from purgatory.journal.files import PORTION, JournalError, JournalFiles, JournalLock, WritePace
 from purgatory.journal.writer import BATCH, JournalWriter
-from purgatory.service.server.journal.journal_sink import (
-    Confirm,
-    JournalRow,
-    JournalStats,
-)
+from purgatory.service.server.journal.journal_sink import Confirm, JournalRow, JournalStats
 from purgatory.service.store.data_directory import make_private_directory
 from purgatory.service.store.rows import JournalPosition
 from purgatory.trace.tables import EVENTS, EXTENSIONS, JOBS, OPERATIONS, OUTCOMES, Table

@@ -4,12 +4,7 @@ import sys
 from typing import Any
 
 from _purgatory_cpython.mypyc_types import i64
-from purgatory.core.operations.operation_state import (
-    CANCELLED,
-    COMPLETED,
-    EXPIRED,
-    Outcome,
-)
+from purgatory.core.operations.operation_state import CANCELLED, COMPLETED, EXPIRED, Outcome
 from purgatory.service.protocol import MADE_UP, NOTHING, TimeoutExtension
 from purgatory.service.server.clock import NS_PER_MS
 from purgatory.service.server.commands import ClientRequest

@@ -30,12 +30,7 @@ from purgatory.service.store.sqlite.migrations import Note, quiet
 from purgatory.service.store.sqlite.operation_batches import OperationBatches
 from purgatory.service.store.sqlite.schema import number_of, quick_checks, set_up_schema
 from purgatory.service.store.sqlite.sqlite_errors import store_errors
-from purgatory.service.store.sqlite.tables import (
-    RowInserter,
-    StoredTable,
-    chunks,
-    placeholders,
-)
+from purgatory.service.store.sqlite.tables import RowInserter, StoredTable, chunks, placeholders
 from purgatory.service.store.table_store import (
     QUEUES,
     SHAPES,

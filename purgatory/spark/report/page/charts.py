@@ -8,14 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from purgatory.printable import counted
 from purgatory.spark.report import formatting
-from purgatory.spark.report.content import (
-    CurvePoint,
-    HotKey,
-    Kind,
-    KindSummary,
-    Report,
-    WheelRow,
-)
+from purgatory.spark.report.content import CurvePoint, HotKey, Kind, KindSummary, Report, WheelRow
 from purgatory.spark.report.formatting import duration, number, share, utc_time
 from purgatory.spark.report.histograms import QUANTILE_NAMES
 from purgatory.spark.report.page.plot import (
@@ -187,11 +180,7 @@ def _largest(title: str, rows: list[KindSummary]) -> tuple[str, list[KindSummary
 
 
 def draw_week(
-    title: str,
-    data: Figure,
-    value: Callable[[Any], float],
-    shown: Callable[..., str],
-    thing: str,
+    title: str, data: Figure, value: Callable[[Any], float], shown: Callable[..., str], thing: str
 ) -> Chart:
     """Draw a field for each hour of the week; rows begin with weekday, hour, count of a thing."""
     fields = [(row[0], row[1], value(row), row[2]) for row in data.rows]
