@@ -1,7 +1,5 @@
 """`purgatory gateway`: HTTP and JSON for other languages."""
 
-from __future__ import annotations
-
 import argparse
 from typing import Final
 

@@ -12,8 +12,6 @@ a source come in order of their numbers; a new date begins a new file.
 `JournalLock` keeps other processes out. One thread at a time may use the objects of this module.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import itertools
 import os

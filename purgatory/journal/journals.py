@@ -1,7 +1,5 @@
 """The journals for `Purgatory(journal=...)`. Any thread calls `ended`."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import time

@@ -5,8 +5,6 @@ post wakes it only after many rows. Rows that the disk refuses stay in memory, u
 the next write.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import threading

@@ -3,8 +3,6 @@
 One thread makes, starts, reloads and closes the daemon.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 

@@ -3,8 +3,6 @@
 One thread makes, starts and closes it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -4,8 +4,6 @@ Spark keeps one context per process: open sessions from a single thread at a tim
 use the session.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

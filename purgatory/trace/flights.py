@@ -7,8 +7,6 @@ The package cannot be imported without pkg_resources, so its files are read. `ti
 year, month, day and `sched_arr_time` are local, the last in the destination's time zone.
 """
 
-from __future__ import annotations
-
 import csv
 import importlib.metadata
 import io

@@ -3,8 +3,6 @@
 A reader or writer belongs to one thread.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path

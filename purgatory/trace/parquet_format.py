@@ -4,8 +4,6 @@ Rows are read a batch and written a row group at a time, so memory does not grow
 one thread.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, chain, pairwise

@@ -3,8 +3,6 @@
 A reader or writer belongs to one thread.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any

@@ -4,8 +4,6 @@ After a takeover a server may write rows again. So of equal rows the union has a
 journal with most of them. For one thread.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge

@@ -7,8 +7,6 @@ lines: one object a line; blank lines are skipped. Both are UTF-8.
 A reader or writer belongs to one thread.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

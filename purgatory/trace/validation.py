@@ -4,8 +4,6 @@ Each rule is for a value, a column, and an Arrow array. A column or array that d
 checked value by value. Immutable; any thread.
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Callable
 from functools import partial

@@ -6,8 +6,6 @@ message reaches the server, without CURVE the handshake does not begin. pyzmq's
 reload and close a `CurveAuthenticator`.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import logging
 from collections.abc import Mapping

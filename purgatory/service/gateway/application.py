@@ -1,7 +1,5 @@
 """The application: the routes of the API, and their guards."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final

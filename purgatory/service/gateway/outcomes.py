@@ -1,7 +1,5 @@
 """`/v1/outcomes`: how a client's operations ended, until acknowledged."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncGenerator
 from typing import Annotated, Final

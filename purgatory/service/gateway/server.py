@@ -1,7 +1,5 @@
 """Gateway: serves the API over HTTP, as a client of a server. `purgatory gateway` runs this."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import signal

@@ -6,8 +6,6 @@ a new connection closes the longest silent: without a token, or else without a r
 a new peer is answered, and no stream ends.
 """
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import socket

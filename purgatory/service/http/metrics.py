@@ -1,7 +1,5 @@
 """Prometheus metrics of a server and its journal, read at each scrape."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress

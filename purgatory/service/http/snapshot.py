@@ -3,8 +3,6 @@
 Figures are read in turn, not at exactly the same moment.
 """
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence

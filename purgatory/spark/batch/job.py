@@ -3,8 +3,6 @@
 Call from one thread at a time; the session belongs to the caller.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import reduce
 from typing import Final, NamedTuple

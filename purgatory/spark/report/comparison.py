@@ -1,7 +1,5 @@
 """Compares a report with that of an earlier period."""
 
-from __future__ import annotations
-
 from math import sqrt
 from typing import Final
 

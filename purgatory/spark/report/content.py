@@ -3,8 +3,6 @@
 Of jobs: a dead job tried again ends once more. Times are those of the last attempt.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum

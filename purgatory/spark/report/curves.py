@@ -11,8 +11,6 @@ wait, up to the timeout.
 The estimate assumes that operations with short and long timeouts would complete alike.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from math import log10

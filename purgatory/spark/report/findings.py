@@ -1,7 +1,5 @@
 """Findings: which kinds' timeouts to change, the gain, and the advice in words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

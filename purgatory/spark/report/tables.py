@@ -4,8 +4,6 @@ In the data, durations and times are in ms, shares from 0 to 1. Rows about all k
 kind, and `total` 1.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable, Sequence

@@ -15,8 +15,6 @@ readers would see the files of a killed micro-batch.
 One thread at a time, as for the checkpoint.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ each table, go to every shard.
 `Packer` runs in tasks without state, `unpack` in those of the shards.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
 

@@ -4,8 +4,6 @@ Spark calls `ShardProcessor` in Python workers, once a shard and micro-batch, in
 All state is in Spark's state store, so a repeated task has the same result.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 from collections import Counter

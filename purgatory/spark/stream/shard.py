@@ -7,8 +7,6 @@ it comes after its deadline, or at the end of a micro-batch, with the same outco
 For one task within a single micro-batch; independent of Spark.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
 from typing import Any, Final

@@ -4,8 +4,6 @@
 table, so all sources can be one stream. Any thread may call.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Finds, reads and checks the tables of a journal, for a report."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial, reduce
 from typing import Final, NamedTuple

@@ -5,8 +5,6 @@ So a replay, the batch and the stream take and reject the same rows; Spark's rea
 Spark calls a `LineParser` in Python workers, one call a partition, in a single thread.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

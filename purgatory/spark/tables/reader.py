@@ -4,8 +4,6 @@ Also takes paths that Spark knows (`hdfs:`, `s3a:`, globs). An existing path is 
 call reads names, schemas, headers and footers: an unreadable file is reported before work starts.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

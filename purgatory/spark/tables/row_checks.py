@@ -4,8 +4,6 @@
 columns of the table; no row is lost. Pure: no session, action or UDF.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import and_

@@ -1,7 +1,5 @@
 """The tables of `purgatory.trace.tables` as Spark schemas. Constants; any thread."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pyspark.sql.types import (

@@ -4,8 +4,6 @@ They are rounded down, and UTC without a time zone, as in a replay. Spark refuse
 column of nanoseconds, even unused, unless a setting makes them integers.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from pyspark.sql import Column, SparkSession

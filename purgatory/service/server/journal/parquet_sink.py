@@ -6,8 +6,6 @@ the journal continues behind its last file: every row is in exactly one file. On
 `start` and `close`.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence

@@ -4,8 +4,6 @@ Intervals are the last attempts of jobs, from begun to ended, in order. Earlier 
 a journal, so more may have run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from math import ceil

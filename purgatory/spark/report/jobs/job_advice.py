@@ -3,8 +3,6 @@
 Each rule looks at one kind.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from math import sqrt
 from operator import attrgetter

@@ -3,8 +3,6 @@
 Any thread may call, but a session makes one report at a time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from operator import attrgetter
 from typing import Final

@@ -1,7 +1,5 @@
 """The tables of a report about jobs."""
 
-from __future__ import annotations
-
 from purgatory.spark.report.content import (
     JobError,
     JobHour,

@@ -1,7 +1,5 @@
 """The effect of time limits of attempts."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from purgatory.spark.report.content import EndCounts, Kind, TimeLimitEffect

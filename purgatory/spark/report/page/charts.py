@@ -1,7 +1,5 @@
 """The charts of a page. Past 400 lines: a function for each chart."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final, NamedTuple

@@ -3,8 +3,6 @@
 All text arguments are escaped.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from base64 import b64encode

@@ -1,7 +1,5 @@
 """The sections of a page about jobs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from purgatory.spark.report.content import JobHour, JobsReport

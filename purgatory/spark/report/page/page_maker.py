@@ -1,7 +1,5 @@
 """The page of a report: one HTML file, without network and script."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 
