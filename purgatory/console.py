@@ -3,8 +3,6 @@
 Needs rich, an extra: import it on first use. For the thread that prints.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 from typing import NoReturn

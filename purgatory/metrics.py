@@ -10,7 +10,8 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server
 from prometheus_client.core import (
@@ -23,15 +24,9 @@ from prometheus_client.registry import Collector
 
 from _purgatory_cpython.locks import freed_at_exit
 from purgatory.errors import PurgatoryError
-from purgatory.registry import ObservablePurgatory, live_purgatories
+from purgatory.registry import ObservablePurgatory, PurgatoryStats, live_purgatories
+from timingwheel import Lateness, TimerStats
 from timingwheel.lowlevel import new_rlock, plain_int
-
-if TYPE_CHECKING:
-    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
-
-    from purgatory.registry import PurgatoryStats
-    from timingwheel import Lateness, TimerStats
-
 
 #: `MetricsServer.close` waits so long for a peer to read its response.
 ANSWER_SECONDS = 5.0

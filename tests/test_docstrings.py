@@ -17,6 +17,9 @@ from timingwheel import Timer, TimerTask
 pytestmark = pytest.mark.usefixtures("collector_paused")
 
 
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
 def compiled_modules():
     """The modules that run compiled; none in the interpreted suite."""
     parameters = []
@@ -27,6 +30,35 @@ def compiled_modules():
             if not spec.origin.endswith(".py") and source.exists():
                 parameters.append(pytest.param(found.name, source, id=found.name))
     return parameters
+
+
+def methods_without_docstrings():
+    """The public methods of public classes whose source says nothing, with their modules."""
+    for package in (mq, purgatory, timingwheel):
+        root = Path(package.__file__).parent
+        for path in sorted(root.rglob("*.py")):
+            name = ".".join(path.relative_to(root.parent).with_suffix("").parts)
+            classes = [each for each in ast.parse(path.read_text()).body if is_public_class(each)]
+            for owner in classes:
+                methods = [each for each in owner.body if isinstance(each, FUNCTIONS)]
+                for method in methods:
+                    if not method.name.startswith("_") and ast.get_docstring(method) is None:
+                        yield name.removesuffix(".__init__"), owner.name, method.name
+
+
+def is_public_class(node):
+    """Whether a statement makes a class that others use."""
+    return isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+
+
+def test_every_public_method_has_or_inherits_a_docstring():
+    """What implements a contract need not repeat it: `help` shows the contract's words."""
+    silent = [
+        f"{module}.{owner}.{method}"
+        for module, owner, method in methods_without_docstrings()
+        if not inspect.getdoc(getattr(getattr(importlib.import_module(module), owner), method))
+    ]
+    assert silent == []
 
 
 def docstrings(owner, node, name):

@@ -167,7 +167,6 @@ class LaneLock(ReadWriteLock):
         self._reader = _LaneReader(common, self._lock)
 
     def is_inside(self) -> bool:
-        """See `ReadWriteLock`."""
         return self._common.is_inside() or is_owned(self._lock)
 
     def _queue_behind_writer(self) -> None:

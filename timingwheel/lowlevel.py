@@ -16,9 +16,7 @@ from _purgatory_cpython.sections import (
     sixteenth_of,
     thread_dict,
 )
-from _purgatory_cpython.sections import (
-    new_section_lock as new_lock,
-)
+from _purgatory_cpython.sections import new_section_lock as new_lock
 from _purgatory_cpython.threads import InterruptibleEvent, InterruptibleThread, yield_gil
 from timingwheel._cpython.freezegun import is_frozen
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack

@@ -96,11 +96,7 @@ _TRUTHS: Final = frozenset(
     }
 )
 _CURVE_KEYS: Final = frozenset(
-    {
-        SocketOption.CURVE_PUBLICKEY,
-        SocketOption.CURVE_SECRETKEY,
-        SocketOption.CURVE_SERVERKEY,
-    }
+    {SocketOption.CURVE_PUBLICKEY, SocketOption.CURVE_SECRETKEY, SocketOption.CURVE_SERVERKEY}
 )
 #: Binary, and as text (Z85).
 _CURVE_KEY_LENGTHS: Final = (32, 40)

@@ -53,15 +53,7 @@ class Mailbox(Generic[T]):
     `recv(0)` returns None). Raises OSError when no descriptor is left.
     """
 
-    __slots__ = (
-        "_forks",
-        "_queue",
-        "_received",
-        "_signaler",
-        "_signalled",
-        "_sleeps",
-        "waiting",
-    )
+    __slots__ = ("_forks", "_queue", "_received", "_signaler", "_signalled", "_sleeps", "waiting")
 
     def __init__(self) -> None:
         self._queue: deque[T] = deque()

@@ -43,10 +43,7 @@ class YPipe(Generic[T]):
     __slots__ = ("_c", "_f", "_lock", "_queue", "_r", "_w")
 
     def __init__(
-        self,
-        chunk_size: int = MESSAGE_CHUNK,
-        *,
-        lock: AbstractContextManager[Any] | None = None,
+        self, chunk_size: int = MESSAGE_CHUNK, *, lock: AbstractContextManager[Any] | None = None
     ) -> None:
         self._queue: YQueue[T] = YQueue(chunk_size)
         if lock is None and not ATOMIC_SECTIONS:

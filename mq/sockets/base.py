@@ -59,12 +59,10 @@ class SocketBase(CommandLoop):
 
     @property
     def hwms(self) -> HighWaterMarks:
-        """See `AbstractSocket`."""
         return HighWaterMarks(self.options[SocketOption.SNDHWM], self.options[SocketOption.RCVHWM])
 
     @property
     def routing_id(self) -> bytes:
-        """See `AbstractSocket`."""
         return self.options.routing_id
 
     @property
@@ -293,7 +291,6 @@ class SocketBase(CommandLoop):
     # -- commands ----------------------------------------------------------------------------
 
     def process_bind(self, pipe: Pipe) -> None:
-        """See `AbstractSocket`."""
         self._attach(pipe)
         self.process_announced(pipe)
 

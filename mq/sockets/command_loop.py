@@ -93,7 +93,6 @@ class CommandLoop(SocketHooks):
         raise ContextTerminated
 
     def process_stop(self) -> None:
-        """See `AbstractSocket`."""
         self._stopped = self._unusable = True
 
     # -- the end -----------------------------------------------------------------------------
@@ -123,10 +122,8 @@ class CommandLoop(SocketHooks):
         self._handed_over = True
 
     def disown(self) -> None:
-        """See `AbstractSocket`."""
         self._forked = self._unusable = True
 
     def process_in_reaper(self) -> None:
-        """See `AbstractSocket`."""
         while not self.destroyed and self._deliver_next():
             pass

@@ -52,23 +52,18 @@ class Pair(SocketBase):
         return Sent.BROKEN
 
     def xrollback(self) -> None:
-        """See `SocketHooks`."""
         if self._pipe is not None:
             self._pipe.rollback()
         self._dropping = self._mid_message = False
 
     def xrecv(self) -> Part | None:
-        """See `SocketHooks`."""
         return None if self._pipe is None else self._pipe.read()
 
     def xhas_in(self) -> bool:
-        """See `SocketHooks`."""
         return self._pipe is not None and self._pipe.check_read()
 
     def xhas_out(self) -> bool:
-        """See `SocketHooks`."""
         return self._dropping or (self._pipe is not None and self._pipe.check_write())
 
     def xsource(self) -> Pipe | None:
-        """See `SocketHooks`."""
         return self._pipe

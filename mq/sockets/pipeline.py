@@ -26,20 +26,16 @@ class Push(SocketBase):
         self._load_balancer.attach(pipe)
 
     def write_activated(self, pipe: Pipe) -> None:
-        """See `SocketHooks`."""
         self._load_balancer.activated(pipe)
 
     def xterminated(self, pipe: Pipe) -> None:
-        """See `SocketHooks`."""
         self._fair_queue.terminated(pipe)
         self._load_balancer.terminated(pipe)
 
     def xsend(self, part: Part) -> Sent:
-        """See `SocketHooks`."""
         return self._load_balancer.send(part)
 
     def xrollback(self) -> None:
-        """See `SocketHooks`."""
         self._load_balancer.rollback()
 
     def xrecv(self) -> Part | None:
@@ -47,7 +43,6 @@ class Push(SocketBase):
         raise ZMQError(Errno.ENOTSUP)
 
     def xhas_out(self) -> bool:
-        """See `SocketHooks`."""
         return self._load_balancer.has_out()
 
 

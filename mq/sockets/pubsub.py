@@ -29,7 +29,6 @@ class _Distributing(SocketBase):
         self._distributor = Distributor()
 
     def write_activated(self, pipe: Pipe) -> None:
-        """See `SocketHooks`."""
         self._distributor.activated(pipe)
 
     def xhas_out(self) -> bool:
@@ -37,7 +36,6 @@ class _Distributing(SocketBase):
         return True
 
     def xrollback(self) -> None:
-        """See `SocketHooks`."""
         self._distributor.rollback()
 
 
@@ -175,7 +173,6 @@ class Xpub(_Distributing):
         return part
 
     def xhas_in(self) -> bool:
-        """See `SocketHooks`."""
         return bool(self._received)
 
     def xset(self, option: int, value: Value) -> bool:
@@ -210,7 +207,6 @@ class Xpub(_Distributing):
         return True
 
     def xtopics_count(self) -> int:
-        """See `SocketHooks`."""
         return len(self._subscriptions)
 
 
@@ -255,12 +251,10 @@ class Xsub(_Distributing):
         pipe.flush()
 
     def xforget(self, pipe: Pipe) -> None:
-        """See `SocketHooks`."""
         if pipe is self._fair_queue.last_pipe:
             self._prefetched = None
 
     def xterminated(self, pipe: Pipe) -> None:
-        """See `SocketHooks`."""
         self._fair_queue.terminated(pipe)
         self._distributor.terminated(pipe)
 
@@ -315,11 +309,9 @@ class Xsub(_Distributing):
         return matches != bool(self.options[SocketOption.INVERT_MATCHING])
 
     def xhas_in(self) -> bool:
-        """See `SocketHooks`."""
         return self._fetch() if self._filtering else self._fair_queue.has_in()
 
     def xtopics_count(self) -> int:
-        """See `SocketHooks`."""
         return len(self._subscriptions)
 
 

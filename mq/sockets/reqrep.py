@@ -63,7 +63,6 @@ class Req(Dealer):
             self._envelope_position = _SKIP
 
     def xrollback(self) -> None:
-        """See `SocketHooks`."""
         self._note_request_end()
         super().xrollback()
         self._mid_message = False
@@ -148,7 +147,6 @@ class Req(Dealer):
         return super().xhas_out()
 
     def xforget(self, pipe: Pipe) -> None:
-        """See `SocketHooks`."""
         if pipe is self._fair_queue.last_pipe:
             self._prefetched = None
             self._envelope_position = _SKIP
@@ -213,7 +211,6 @@ class Rep(Router):
         self._prefetched = self._prefetched_id = None
 
     def xhas_in(self) -> bool:
-        """See `SocketHooks`."""
         return not self._is_reply_due() and self._read_envelope()
 
     def xsend(self, part: Part) -> Sent:
@@ -230,7 +227,6 @@ class Rep(Router):
         return sent
 
     def xrollback(self) -> None:
-        """See `SocketHooks`."""
         self._is_reply_due()
         super().xrollback()
         self._reply_started = False

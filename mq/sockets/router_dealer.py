@@ -26,7 +26,6 @@ class Dealer(Push):
         self._load_balancer.attach(pipe)
 
     def xrecv(self) -> Part | None:
-        """See `SocketHooks`."""
         return self._fair_queue.recv()
 
 
@@ -115,12 +114,10 @@ class Router(SocketBase):
         return fair_queue.is_next(pipe)
 
     def xforget(self, pipe: Pipe) -> None:
-        """See `SocketHooks`."""
         if pipe is self._fair_queue.last_pipe:
             self._prefetched = self._prefetched_id = None
 
     def xterminated(self, pipe: Pipe) -> None:
-        """See `SocketHooks`."""
         if pipe is self._replaced:
             self._replaced = None
         routing_id = self._id_of.get(pipe)
@@ -172,7 +169,6 @@ class Router(SocketBase):
         return self._prefetched is not None
 
     def xhas_in(self) -> bool:
-        """See `SocketHooks`."""
         return self._prefetched is not None or self._fair_queue.has_in()
 
     def xsend(self, part: Part) -> Sent:
@@ -214,7 +210,6 @@ class Router(SocketBase):
             pipe.flush()
 
     def xrollback(self) -> None:
-        """See `SocketHooks`."""
         if self._send_pipe is not None:
             self._send_pipe.rollback()
         self._mid_message = False

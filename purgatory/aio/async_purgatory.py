@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from purgatory.aio.loop_delivery import LoopDelivery
 from purgatory.aio.loop_driver import LoopDriver
 from purgatory.aio.loop_future import LoopFuture
-from purgatory.aio.loop_operation import (
-    LoopOperation,
-    call_in_loop,
-    complete_in_loop,
-    submit_wait,
-)
+from purgatory.aio.loop_operation import LoopOperation, call_in_loop, complete_in_loop, submit_wait
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.outcome_recorder import Journal, OnError
 from purgatory.core.purgatory import DEFAULT_MAX_HELD, Purgatory

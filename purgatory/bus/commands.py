@@ -13,10 +13,9 @@ Each thread reads its own mailbox alone, and posts to the others':
 import threading
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from mq import Mailbox
+from mq import Mailbox
 
 
 @dataclass(frozen=True, slots=True)

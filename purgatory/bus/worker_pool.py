@@ -22,13 +22,7 @@ from typing import Any
 from _purgatory_cpython import at_exit
 from mq import Mailbox, MailboxClosed, YPipe
 from purgatory.bus.commands import Activate, ExpiredBatch, Term, TermAck, WorkerCommand
-from timingwheel.lowlevel import (
-    SLOW_TASK_S,
-    InterruptibleThread,
-    is_owned,
-    new_rlock,
-    real_seconds,
-)
+from timingwheel.lowlevel import SLOW_TASK_S, InterruptibleThread, is_owned, new_rlock, real_seconds
 
 Run = Callable[[Any], object]
 

@@ -1,7 +1,5 @@
 """`purgatory backup` and `purgatory restore`."""
 
-from __future__ import annotations
-
 import argparse
 from contextlib import AbstractContextManager
 from pathlib import Path

@@ -5,8 +5,6 @@ Only this module prints errors, each as one line on stderr. Exit code 1 is a neg
 the command's help.
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import io

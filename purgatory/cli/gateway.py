@@ -1,19 +1,11 @@
 """`purgatory gateway`: HTTP and JSON for other languages."""
 
-from __future__ import annotations
-
 import argparse
 from typing import Final
 
 from purgatory.cli.access import add_directory_options, token_store
 from purgatory.cli.connection import add_connection_options, check_connection, connection
-from purgatory.cli.options import (
-    DURATION,
-    SubParsers,
-    add_command,
-    import_extra,
-    optional_path,
-)
+from purgatory.cli.options import DURATION, SubParsers, add_command, import_extra, optional_path
 from purgatory.cli.process import configure_logging
 from purgatory.service.config import split_names
 

@@ -1,7 +1,5 @@
 """Options of commands, and imports of extras."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Output of commands: texts, tables and lines of JSON."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys

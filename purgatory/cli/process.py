@@ -1,7 +1,5 @@
 """The process of a command: log, signals, limit of open files, systemd."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime as dt
 import json

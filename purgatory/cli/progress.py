@@ -1,7 +1,5 @@
 """Shows the progress of a long command, from a thread of its own."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -59,12 +59,7 @@ _CHANGES: Final = {
     "delete": "delete repeats; jobs that they have scheduled stay",
     "run": "have a job run now, too",
 }
-_DONE: Final = {
-    "pause": "paused",
-    "resume": "resumed",
-    "delete": "deleted",
-    "run": "runs now",
-}
+_DONE: Final = {"pause": "paused", "resume": "resumed", "delete": "deleted", "run": "runs now"}
 
 
 def add_parser(subparsers: SubParsers) -> None:

@@ -28,12 +28,7 @@ from purgatory.printable import counted, printable
 from purgatory.replay.clock import STOP_POLL_S
 from purgatory.replay.engine import Replay
 from purgatory.replay.summary import ReplaySummary
-from purgatory.trace import (
-    Reader,
-    SkippedRows,
-    TraceError,
-    write_outcomes,
-)
+from purgatory.trace import Reader, SkippedRows, TraceError, write_outcomes
 from purgatory.trace.path_conflicts import check_outputs
 from purgatory.trace.reader import batches_by_time, batches_in_order
 from purgatory.trace.several_journals import journals_below, union

@@ -18,13 +18,7 @@ from dataclasses import Field, fields
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from purgatory.cli.options import (
-    DURATION,
-    SubParsers,
-    add_command,
-    import_extra,
-    optional_path,
-)
+from purgatory.cli.options import DURATION, SubParsers, add_command, import_extra, optional_path
 from purgatory.cli.process import configure_logging, notify, raise_descriptor_limit
 from purgatory.cli.progress import erase_progress, progress_shown
 from purgatory.service.config import Config

@@ -1,7 +1,5 @@
 """`purgatory trace`: make, check and convert traces."""
 
-from __future__ import annotations
-
 import argparse
 from typing import Final, NamedTuple
 

@@ -75,7 +75,6 @@ class OutcomeRecorder(OperationOwner):
         return copy
 
     def warn_if_not_driven(self) -> None:
-        """See `OperationOwner`."""
         timer = self._own_timer
         if timer is None or timer.driven or self._has_warned:
             return
@@ -88,7 +87,6 @@ class OutcomeRecorder(OperationOwner):
         )
 
     def extend(self, operation: OperationState, timeout: float | timedelta) -> bool:
-        """See `OperationOwner`."""
         delay_ns = to_ns(timeout, "timeout")
         self.check_not_forked()
         owner = operation._op_owner  # first: an ended operation may drop it
@@ -110,7 +108,6 @@ class OutcomeRecorder(OperationOwner):
         return extended
 
     def record_outcome(self, operation: OperationState, outcome: Outcome) -> None:
-        """See `OperationOwner`."""
         error = self._lists.release(operation, outcome)
         if error is not None:
             self.report(error, operation)

@@ -16,12 +16,7 @@ from purgatory.core.operations.operation_state import OperationState
 from purgatory.core.outcome_recorder import OutcomeRecorder
 from purgatory.core.watch_lists import WatchLists
 from timingwheel import Timer
-from timingwheel.lowlevel import (
-    LOCKED_SECTIONS,
-    TimerCore,
-    add_task,
-    gc_untrack,
-)
+from timingwheel.lowlevel import LOCKED_SECTIONS, TimerCore, add_task, gc_untrack
 
 # Bound once: compiled code looks up no module's dict.
 _gc_untrack: Final = gc_untrack

@@ -75,11 +75,7 @@ class PurgatoryCore:
 
     @overload
     def defer(
-        self,
-        *keys: Hashable,
-        timeout: float = ...,
-        need: int = ...,
-        context: Context | None = ...,
+        self, *keys: Hashable, timeout: float = ..., need: int = ..., context: Context | None = ...
     ) -> DeferredFuture: ...
     @overload
     def defer(

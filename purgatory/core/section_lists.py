@@ -13,11 +13,7 @@ Any thread.
 from collections.abc import Hashable
 from typing import Final
 
-from _purgatory_cpython.atomicity import (
-    ATOMIC_SECTIONS,
-    LOCKED_SECTIONS,
-    SETDEFAULT_FAILS_SAFELY,
-)
+from _purgatory_cpython.atomicity import ATOMIC_SECTIONS, LOCKED_SECTIONS, SETDEFAULT_FAILS_SAFELY
 from _purgatory_cpython.sections import enter_section, leave_section, part_of, sixteenth_of
 from purgatory.core.keys import are_builtin_keys, is_builtin_key
 from purgatory.core.operations.operation import DelayedOperation
@@ -52,7 +48,6 @@ class AtomicWatchLists(WatchLists):
         return self._builtin_keys_only and not (self._changing or self.closed)
 
     def watch(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
-        """See `WatchLists`."""
         operation._op_sequence = None
         if not (
             SETDEFAULT_FAILS_SAFELY and are_builtin_keys(keys) and self._try_append(operation, keys)
@@ -97,14 +92,12 @@ class AtomicWatchLists(WatchLists):
         super()._append_all(operation, keys)
 
     def release(self, operation: OperationState, outcome: Outcome) -> Exception | None:
-        """See `WatchLists`."""
         if not self._may_be_section():
             return super().release(operation, outcome)
         self._first.count(operation, outcome)
         return self._unwatch(self._first, operation)
 
     def watchers_of(self, key: Hashable) -> list[DelayedOperation]:
-        """See `WatchLists`."""
         if is_builtin_key(key) and self._may_be_section():
             return operations_of(self._first.of_key.get(key))
         return super().watchers_of(key)
@@ -234,7 +227,6 @@ class ShardedWatchLists(AtomicWatchLists):
         return released
 
     def watchers_of(self, key: Hashable) -> list[DelayedOperation]:
-        """See `WatchLists`."""
         if is_builtin_key(key):
             shard = self._shard_of(key)
             if self._enter(shard):
@@ -246,7 +238,6 @@ class ShardedWatchLists(AtomicWatchLists):
             return operations_of(self._shard_of(key).of_key.get(key))
 
     def sole_watcher(self, key: Hashable) -> DelayedOperation | None:
-        """See `AtomicWatchLists`."""
         if is_builtin_key(key):
             shard = self._shard_of(key)
             if self._enter(shard):

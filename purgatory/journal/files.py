@@ -12,8 +12,6 @@ a source come in order of their numbers; a new date begins a new file.
 `JournalLock` keeps other processes out. One thread at a time may use the objects of this module.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import itertools
 import os
@@ -22,15 +20,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter, itemgetter, lt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Self, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
 
 from purgatory.durable_files import DirectoryLock, fsync, make_directory
 from purgatory.errors import PurgatoryError
 from purgatory.trace.parquet_format import ParquetRowWriter, load_pyarrow
-
-if TYPE_CHECKING:
-    from purgatory.trace.tables import Table
-
+from purgatory.trace.tables import Table
 
 #: Rows between two pauses: a millisecond's work.
 PORTION: Final = 512

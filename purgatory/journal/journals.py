@@ -1,7 +1,5 @@
 """The journals for `Purgatory(journal=...)`. Any thread calls `ended`."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import time
@@ -9,20 +7,18 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+from mq import Mailbox
 from purgatory.core.operations.deferred import DeferredOperation
 from purgatory.core.operations.keyed import KeyedOperation
+from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import Outcome
 from purgatory.journal.files import PORTION, JournalFiles, JournalLock, Numbered, WritePace
 from purgatory.journal.writer import JournalWriter
 from purgatory.trace.tables import OUTCOMES, OutcomeRow
 from timingwheel import monotonic_ms
 from timingwheel.lowlevel import check_callback, was_added
-
-if TYPE_CHECKING:
-    from mq import Mailbox
-    from purgatory.core.operations.operation import DelayedOperation
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,22 +5,17 @@ post wakes it only after many rows. Rows that the disk refuses stay in memory, u
 the next write.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import threading
 import time
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from mq import Mailbox, MailboxClosed
-from purgatory.journal.files import JournalError
+from purgatory.journal.files import JournalError, WritePace
 from timingwheel.lowlevel import InterruptibleEvent, InterruptibleThread, to_ns
-
-if TYPE_CHECKING:
-    from purgatory.journal.files import WritePace
 
 log: logging.Logger = logging.getLogger(__name__)
 

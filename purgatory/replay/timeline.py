@@ -8,14 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from purgatory.trace import OutOfOrder
-from purgatory.trace.tables import (
-    EVENTS,
-    EXTENSIONS,
-    OPERATIONS,
-    Columns,
-    Table,
-    first_going_back,
-)
+from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, Columns, Table, first_going_back
 from purgatory.trace.validation import INT64_MIN
 
 # Of operations, extensions and events.

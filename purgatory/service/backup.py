@@ -4,8 +4,6 @@ A server may run meanwhile in another process: SQLite copies the database as of 
 secrets, and are not copied. Any thread.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

@@ -3,20 +3,15 @@
 One thread makes, starts, reloads and closes the daemon.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Mapping
+from typing import Any, Self
 
 from purgatory.service.auth.authenticator import authenticator_for
 from purgatory.service.config import Config, split_names
 from purgatory.service.http.server import WebServer
 from purgatory.service.process_metrics import register_process_metrics
+from purgatory.service.server.server import Server
 from purgatory.service.server_assembly import ServerAssembly
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from purgatory.service.server.server import Server
 
 
 class ServiceDaemon:

@@ -11,13 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from purgatory.service.errors import Malformed, TooLarge
-from purgatory.service.job_messages import (
-    Begin,
-    CancelLeases,
-    JobEnds,
-    JobStatus,
-    LeaseReady,
-)
+from purgatory.service.job_messages import Begin, CancelLeases, JobEnds, JobStatus, LeaseReady
 from purgatory.service.nesting import MAX_LEVELS, is_too_deep
 from purgatory.service.protocol import (
     VERSION,

@@ -1,7 +1,5 @@
 """Prometheus metrics of the process of a server, gateway or worker. Any thread."""
 
-from __future__ import annotations
-
 import platform
 
 from prometheus_client import CollectorRegistry, Info, PlatformCollector, ProcessCollector

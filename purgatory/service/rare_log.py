@@ -22,10 +22,7 @@ class RareLog:
     """Logs `message % detail`; `now` returns seconds of a monotonic clock."""
 
     def __init__(
-        self,
-        message: str,
-        now: Callable[[], float] = time.monotonic,
-        level: int = logging.ERROR,
+        self, message: str, now: Callable[[], float] = time.monotonic, level: int = logging.ERROR
     ) -> None:
         self._message = message
         self._now = now

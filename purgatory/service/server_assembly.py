@@ -3,25 +3,19 @@
 One thread makes, starts and closes it.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from purgatory.service.auth.authenticator import is_local
+from purgatory.service.auth.authenticator import CurveAuthenticator, is_local
+from purgatory.service.config import Config
 from purgatory.service.errors import ConfigError
 from purgatory.service.http.metrics import JournalCollector, ServerCollector
 from purgatory.service.http.snapshot import StatusReader, read_jobs, read_operations
 from purgatory.service.server.journal.parquet_sink import ParquetSink
 from purgatory.service.server.server import Server
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from purgatory.service.auth.authenticator import CurveAuthenticator
-    from purgatory.service.config import Config
 
 
 class ServerAssembly:

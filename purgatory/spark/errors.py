@@ -3,8 +3,6 @@
 Immutable; errors may pass between threads.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

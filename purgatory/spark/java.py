@@ -1,7 +1,5 @@
 """Finds a Java for Spark, and wraps one without an optional module. Any thread may call."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import re

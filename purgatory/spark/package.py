@@ -1,7 +1,5 @@
 """The zip and the program for spark-submit. Any thread may call."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterator
 from pathlib import Path

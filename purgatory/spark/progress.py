@@ -23,10 +23,7 @@ class Progress:
     """
 
     def __init__(
-        self,
-        first: str,
-        console: Console | None = None,
-        clock: Callable[[], float] | None = None,
+        self, first: str, console: Console | None = None, clock: Callable[[], float] | None = None
     ) -> None:
         self._first = first
         self._console = console or OutputConsole(stderr=True, highlight=False)

@@ -4,8 +4,6 @@ Spark keeps one context per process: open sessions from a single thread at a tim
 use the session.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys
@@ -91,10 +89,7 @@ def open_session(
 
 
 def local_session(
-    *,
-    cores: int | None = None,
-    memory: str | None = None,
-    conf: Mapping[str, str] | None = None,
+    *, cores: int | None = None, memory: str | None = None, conf: Mapping[str, str] | None = None
 ) -> SparkSession:
     """Start a session in a local Java process; the caller stops the session.
 

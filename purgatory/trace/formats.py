@@ -3,16 +3,15 @@
 A reader or writer belongs to one thread.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
 from purgatory.trace.errors import TraceError
 from purgatory.trace.parquet_format import ParquetRowReader, ParquetRowWriter
-from purgatory.trace.tables import table_named
+from purgatory.trace.row_files import RowReader, RowWriter
+from purgatory.trace.tables import Table, table_named
 from purgatory.trace.text_formats import (
     READ_ERRORS,
     CsvRowReader,
@@ -20,10 +19,6 @@ from purgatory.trace.text_formats import (
     JsonRowReader,
     JsonRowWriter,
 )
-
-if TYPE_CHECKING:
-    from purgatory.trace.row_files import RowReader, RowWriter
-    from purgatory.trace.tables import Table
 
 _COMPRESSED: Final = ".gz"
 

@@ -4,21 +4,17 @@ Rows are read a batch and written a row group at a time, so memory does not grow
 one thread.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, chain, pairwise
 from operator import itemgetter
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 from purgatory.trace.errors import TraceError
 from purgatory.trace.row_files import RowReader, RowWriter
+from purgatory.trace.tables import Column, Columns, Table
 from purgatory.trace.validation import ColumnType
-
-if TYPE_CHECKING:
-    from purgatory.trace.tables import Column, Columns, Table
 
 _BATCH_ROWS: Final = 8_192
 _GROUP_ROWS: Final = 32_768

@@ -4,8 +4,6 @@ Files are compared by identity: through links, hard links, mounts, and in the di
 input. Any thread.
 """
 
-from __future__ import annotations
-
 import contextlib
 import glob
 import os

@@ -9,17 +9,22 @@ import os
 from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias
+from typing import Any, Final, Generic, TypeAlias
 
 from purgatory.trace.errors import SHOWN, BadRow, BadRows, BadValue, OutOfOrder, TraceError
 from purgatory.trace.formats import files_of, open_rows, reason
-from purgatory.trace.row_files import NoRows
+from purgatory.trace.row_files import NoRows, RowReader
 from purgatory.trace.tables import (
     EVENTS,
     EXTENSIONS,
     OPERATIONS,
     OUTCOMES,
     Batch,
+    Columns,
+    Extension,
+    KeyEvent,
+    Operation,
+    OutcomeRow,
     RowT,
     Table,
     columns_of,
@@ -29,11 +34,6 @@ from purgatory.trace.tables import (
 )
 from purgatory.trace.validation import INT64_MIN
 from timingwheel.lowlevel import check_callback
-
-if TYPE_CHECKING:
-    from purgatory.trace.row_files import RowReader
-    from purgatory.trace.tables import Columns, Extension, KeyEvent, Operation, OutcomeRow
-
 
 StrPath: TypeAlias = str | os.PathLike[str]
 OnBad: TypeAlias = Callable[[BadRow], object]

@@ -3,16 +3,11 @@
 A reader or writer belongs to one thread.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from purgatory.trace.tables import BATCH_ROWS
-
-if TYPE_CHECKING:
-    from purgatory.trace.tables import Columns, Table
+from purgatory.trace.tables import BATCH_ROWS, Columns, Table
 
 
 class RowReader:

@@ -4,20 +4,15 @@ After a takeover a server may write rows again. So of equal rows the union has a
 journal with most of them. For one thread.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import groupby, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from purgatory.trace.reader import by_time, in_order
-
-if TYPE_CHECKING:
-    from purgatory.trace.reader import Reader, StrPath
-    from purgatory.trace.tables import RowT
+from purgatory.trace.reader import Reader, StrPath, by_time, in_order
+from purgatory.trace.tables import RowT
 
 
 def journals_below(path: StrPath, table: str) -> list[Path]:

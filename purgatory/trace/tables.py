@@ -15,16 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import attrgetter, le
-from typing import (
-    Annotated,
-    Any,
-    Final,
-    Generic,
-    NamedTuple,
-    TypeAlias,
-    TypeVar,
-    get_type_hints,
-)
+from typing import Annotated, Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, get_type_hints
 
 from purgatory.trace import validation as rules
 from purgatory.trace.errors import BadValue, TraceError

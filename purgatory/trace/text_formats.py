@@ -7,8 +7,6 @@ lines: one object a line; blank lines are skipped. Both are UTF-8.
 A reader or writer belongs to one thread.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io
@@ -16,14 +14,12 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 from purgatory.trace.errors import BadValue, TraceError
 from purgatory.trace.row_files import RowReader, RowWriter
+from purgatory.trace.tables import Column, Table
 from purgatory.trace.validation import ColumnType
-
-if TYPE_CHECKING:
-    from purgatory.trace.tables import Column, Table
 
 SEPARATOR: Final = "|"
 _OTHER_SEPARATORS: Final = (";", "\t", "|")  # of columns, in files of other programs

@@ -4,8 +4,6 @@ Each rule is for a value, a column, and an Arrow array. A column or array that d
 checked value by value. Immutable; any thread.
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Callable
 from functools import partial
@@ -102,20 +100,16 @@ def _are_names_in_array(pa: Any, array: Any, _beside: Any) -> bool:
     return _is_text_array(pa, array, None) and _least(pa, pa.compute.binary_length(array)) > 0
 
 
-def _outcome_fault(value: Any, _beside: Any) -> str:
-    return "" if value in OUTCOMES else "completed, failed, expired or cancelled"
+def _one_of(names: tuple[str, ...], expected: str) -> ValueRule:
+    """Return the rule of a text that is one of some names."""
 
+    def fault(value: Any, _beside: Any) -> str:
+        return "" if value in names else expected
 
-def _are_outcomes(values: list[Any], _beside: Any) -> bool:
-    return _are_texts(values) and set(values) <= set(OUTCOMES)
+    def are_names(values: list[Any], _beside: Any) -> bool:
+        return _are_texts(values) and set(values) <= set(names)
 
-
-def _job_end_fault(value: Any, _beside: Any) -> str:
-    return "" if value in ENDS_OF_JOBS else f"one of {', '.join(ENDS_OF_JOBS)}"
-
-
-def _are_job_ends(values: list[Any], _beside: Any) -> bool:
-    return all(value in ENDS_OF_JOBS for value in values)
+    return ValueRule(ColumnType.TEXT, fault, are_names, _unsure, f"{{value}} in {names}")
 
 
 def _texts_fault(value: Any, _beside: Any) -> str:
@@ -257,12 +251,11 @@ _PLAIN_KEYS: Final = "type({value}) in (tuple, list) and len({value}) == 1 and "
 _PLAIN_INTEGER: Final = f"type({{value}}) is int and {INT64_MIN} <= {{value}} <= {INT64_MAX}"
 _PLAIN_TIME: Final = f"type({{value}}) is int and {-FARTHEST_MS} <= {{value}} <= {FARTHEST_MS}"
 _PLAIN_SPAN: Final = f"type({{value}}) is int and 0 <= {{value}} <= {INT64_MAX} - {{beside}}"
-_IN_OUTCOMES: Final = f"{{value}} in {OUTCOMES}"
 
 _TYPE: Final = ColumnType
 TEXT: Final = ValueRule(_TYPE.TEXT, _text_fault, _are_texts, _is_text_array, _PLAIN_TEXT)
 NAME: Final = ValueRule(_TYPE.TEXT, _name_fault, _are_names, _are_names_in_array, _PLAIN_NAME)
-OUTCOME: Final = ValueRule(_TYPE.TEXT, _outcome_fault, _are_outcomes, _unsure, _IN_OUTCOMES)
+OUTCOME: Final = _one_of(OUTCOMES, "completed, failed, expired or cancelled")
 #: The key that completed an operation, in a row with its outcome.
 COMPLETING_KEY: Final = ValueRule(
     _TYPE.TEXT, _completing_key_fault, _are_completing_keys, _unsure, "{value} is None"
@@ -288,9 +281,7 @@ KEYS: Final = ValueRule(
 TEXTS: Final = ValueRule(
     _TYPE.TEXTS, _texts_fault, _are_text_lists, _unsure, "type({value}) is tuple and not {value}"
 )
-JOB_END: Final = ValueRule(
-    _TYPE.TEXT, _job_end_fault, _are_job_ends, _unsure, f"{{value}} in {ENDS_OF_JOBS}"
-)
+JOB_END: Final = _one_of(ENDS_OF_JOBS, f"one of {', '.join(ENDS_OF_JOBS)}")
 #: How many of the keys beside it are needed.
 NEED: Final = ValueRule(
     _TYPE.INT32, _need_fault, _are_needs, _are_all_one, "type({value}) is int and {value} == 1"

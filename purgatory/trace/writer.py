@@ -9,18 +9,26 @@ import contextlib
 import os
 import secrets
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Generic
+from typing import IO, Generic
 
 from purgatory.trace.errors import BadRow, BadRows, BadValue, TraceError
 from purgatory.trace.formats import format_of, reason
 from purgatory.trace.path_conflicts import file_to_replace, keep_mode
-from purgatory.trace.reader import Reader
-from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES, RowT, Table
-
-if TYPE_CHECKING:
-    from purgatory.trace.reader import StrPath
-    from purgatory.trace.row_files import RowWriter
-    from purgatory.trace.tables import Columns, Extension, KeyEvent, Operation, OutcomeRow
+from purgatory.trace.reader import Reader, StrPath
+from purgatory.trace.row_files import RowWriter
+from purgatory.trace.tables import (
+    EVENTS,
+    EXTENSIONS,
+    OPERATIONS,
+    OUTCOMES,
+    Columns,
+    Extension,
+    KeyEvent,
+    Operation,
+    OutcomeRow,
+    RowT,
+    Table,
+)
 
 
 class Writer(Generic[RowT]):

@@ -7,16 +7,16 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from purgatory.spark.report.histograms import ALL_KINDS
-from purgatory.spark.report.jobs.job_content import (
+from purgatory.spark.report.content import (
     EndCount,
     JobError,
     JobHour,
     JobsReport,
     JobSummary,
+    Kind,
     WorkerJobs,
 )
-from purgatory.spark.report.kind import Kind
+from purgatory.spark.report.histograms import ALL_KINDS
 from purgatory.spark.tables.schema import JOBS
 from purgatory.trace.tables import JobRow
 

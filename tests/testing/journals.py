@@ -8,10 +8,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from purgatory.spark.report import curves
-from purgatory.spark.report.content import Finding, KindSummary, Report, ValueCount
+from purgatory.spark.report.content import Finding, Kind, KindSummary, Report, ValueCount
 from purgatory.spark.report.findings import find
 from purgatory.spark.report.histograms import ALL_KINDS, quantiles
-from purgatory.spark.report.kind import Kind
 from purgatory.spark.tables.schema import OPERATIONS, OUTCOMES
 from purgatory.trace import Operation, Outcome
 

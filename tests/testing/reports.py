@@ -9,13 +9,13 @@ from purgatory.spark.report.content import (
     CurvePoint,
     Finding,
     HotKey,
+    Kind,
     KindSummary,
     Report,
     Suggestion,
     WeekHour,
     WheelRow,
 )
-from purgatory.spark.report.kind import Kind
 
 ALL = Kind(True, None)
 HOSTILE = '<script>alert("1")</script> & $x^2$ [red]--> \x00 日本 \N{RIGHT-TO-LEFT OVERRIDE}'

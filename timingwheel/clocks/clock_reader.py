@@ -146,7 +146,6 @@ class MonotonicClockReader(ClockReader):
             return now_ns
 
     def time_of_reading(self, reading_ns: int) -> int:
-        """See `ClockReader`."""
         return reading_ns + int(self._frozen_offset_ns if is_frozen() else self._offset_ns)
 
     def real_sleep(self, delay: float | None) -> float | None:

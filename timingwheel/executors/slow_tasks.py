@@ -37,13 +37,7 @@ from _purgatory_cpython.threads import InterruptibleThread
 from timingwheel.bucket import TimerTaskList
 from timingwheel.errors import TimerForked
 from timingwheel.executors.executor import RunBucket
-from timingwheel.reaper import (
-    Advanceable,
-    ConditionWaiter,
-    Failure,
-    Waiter,
-    reduce_timer_slack,
-)
+from timingwheel.reaper import Advanceable, ConditionWaiter, Failure, Waiter, reduce_timer_slack
 from timingwheel.rwlock import is_owned
 
 # A leader that spends so long in one task is replaced, after up to twice as long. Shorter, ordinary

@@ -1,7 +1,5 @@
 """`purgatory jobs`."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from purgatory.cli.jobs.change import add_changes

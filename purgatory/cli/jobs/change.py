@@ -7,13 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from purgatory.cli.connection import add_connection_options, answers, connected
-from purgatory.cli.jobs.selection import (
-    add_filters,
-    add_time,
-    check_selection,
-    filters,
-    time_of,
-)
+from purgatory.cli.jobs.selection import add_filters, add_time, check_selection, filters, time_of
 from purgatory.cli.options import SubParsers, add_command
 from purgatory.cli.output import report_missing
 from purgatory.printable import counted

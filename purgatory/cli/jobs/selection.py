@@ -1,7 +1,5 @@
 """Options that select jobs: filters and moments."""
 
-from __future__ import annotations
-
 import argparse
 from datetime import datetime
 from typing import Any, Final

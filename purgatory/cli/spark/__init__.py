@@ -1,7 +1,5 @@
 """`purgatory spark`."""
 
-from __future__ import annotations
-
 from purgatory.cli.options import SubParsers, add_group
 from purgatory.cli.spark.batch import add_package, add_report, add_resolve
 from purgatory.cli.spark.stream import add_compact, add_run

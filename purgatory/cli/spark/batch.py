@@ -1,7 +1,5 @@
 """`purgatory spark resolve`, `report` and `package`."""
 
-from __future__ import annotations
-
 import argparse
 import time
 from pathlib import Path

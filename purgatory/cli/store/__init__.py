@@ -1,7 +1,5 @@
 """`purgatory store`: a database that several servers share."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from purgatory.cli.options import SubParsers, add_group

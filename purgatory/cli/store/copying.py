@@ -1,7 +1,5 @@
 """`purgatory store copy`: move the data of servers from SQLite to PostgreSQL, or back."""
 
-from __future__ import annotations
-
 import argparse
 from collections import deque
 from typing import Final

@@ -21,10 +21,10 @@ from purgatory.cli.options import (
 from purgatory.cli.output import json_text, print_facts, say
 from purgatory.service.config import Config
 from purgatory.service.errors import ConfigError
+from purgatory.service.store.lease import LeaseRow
 
 if TYPE_CHECKING:
     from purgatory.service.cluster.store_report import StoreReport
-    from purgatory.service.store.lease import LeaseRow
 
 
 def add_store_options(parser: argparse.ArgumentParser) -> None:

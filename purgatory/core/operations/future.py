@@ -261,7 +261,6 @@ class ContextFuture(DeferredFuture):
     _context: Context  # set once
 
     def add_done_callback(self, fn: Callable[[Any], object]) -> None:
-        """See `concurrent.futures.Future`."""
         check_callback("fn", fn)
         super().add_done_callback(in_copies_of(self._context, fn))
 

@@ -162,10 +162,7 @@ def _count_key(operation: KeyedOperation, key: Hashable, value: object) -> int:
 
 
 def end_by_hand(
-    operation: KeyedOperation,
-    outcome: Outcome,
-    value: object,
-    uncounted: tuple[Hashable, ...] = (),
+    operation: KeyedOperation, outcome: Outcome, value: object, uncounted: tuple[Hashable, ...] = ()
 ) -> bool:
     """End the operation whatever its need, with a value or an error; False if already ended.
 

@@ -6,22 +6,18 @@ message reaches the server, without CURVE the handshake does not begin. pyzmq's
 reload and close a `CurveAuthenticator`.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
+from purgatory.service.auth.access import Access
 from purgatory.service.auth.key_store import SERVER, KeyPair, KeyStore
+from purgatory.service.config import Config
 from purgatory.service.errors import ConfigError, KeysError
-
-if TYPE_CHECKING:
-    from purgatory.service.auth.access import Access
-    from purgatory.service.config import Config
 
 log: logging.Logger = logging.getLogger(__name__)
 

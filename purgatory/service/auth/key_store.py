@@ -11,8 +11,6 @@ Key files are those of pyzmq's `zmq.auth`. Files are written atomically: threads
 share a directory.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

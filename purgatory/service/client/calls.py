@@ -14,12 +14,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 from _purgatory_cpython import at_exit
-from purgatory.core.operations.future import (
-    CANCELLED_AND_NOTIFIED,
-    FINISHED,
-    PENDING,
-    UNRESOLVED,
-)
+from purgatory.core.operations.future import CANCELLED_AND_NOTIFIED, FINISHED, PENDING, UNRESOLVED
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.trace_context import unwrap
 from purgatory.service.encoding import encode, unpack, unpack_values

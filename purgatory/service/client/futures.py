@@ -63,7 +63,6 @@ class ReplyFuture(FastResultFuture[_T]):
         self._forks = FORK_COUNTER.value
 
     def result(self, timeout: float | None = None) -> _T:
-        """See `concurrent.futures.Future`."""
         if self._state == FINISHED and self._exception is None:
             return self._result  # type: ignore[return-value]  # finished: not None
         self._check_not_forked()
@@ -164,7 +163,6 @@ class ServiceFuture(ReplyFuture[Any]):
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """See `concurrent.futures.Future`."""
         if self._state in UNRESOLVED:
             timeout = self._pass_time(timeout)
         return super().exception(timeout)

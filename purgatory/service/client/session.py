@@ -51,15 +51,7 @@ from purgatory.service.errors import (
 from purgatory.service.job_messages import CancelLeases, JobEnds, LeaseReady, WatchJobs
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.portions import in_portions
-from purgatory.service.protocol import (
-    OLDEST_VERSION,
-    VERSION,
-    Jobs,
-    Outcomes,
-    Query,
-    Submit,
-    Work,
-)
+from purgatory.service.protocol import OLDEST_VERSION, VERSION, Jobs, Outcomes, Query, Submit, Work
 
 log: logging.Logger = logging.getLogger(__name__)
 

@@ -7,8 +7,10 @@ makes, starts, reloads and closes the daemon.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from pathlib import Path
+from typing import Any, Final, Protocol, Self
 
 from purgatory.service.auth.authenticator import authenticator_for
 from purgatory.service.cluster.cluster_status import (
@@ -21,26 +23,18 @@ from purgatory.service.cluster.key_check import KeyMark, check_keys
 from purgatory.service.cluster.member import Member
 from purgatory.service.cluster.standby_page import StandbyPage
 from purgatory.service.cluster.standby_socket import StandbySocket
-from purgatory.service.config import split_names
+from purgatory.service.cluster.store_lease import StoreLease
+from purgatory.service.config import Config, split_names
 from purgatory.service.http.server import WebServer
+from purgatory.service.http.snapshot import StatusReader
 from purgatory.service.process_metrics import register_process_metrics
 from purgatory.service.server.network.accept_gate import most_descriptors
 from purgatory.service.server.recovery import note_start
 from purgatory.service.server_assembly import ServerAssembly
-from purgatory.service.store.contract import SERVER_KEYS
+from purgatory.service.store.contract import SERVER_KEYS, Store
 from purgatory.service.store.data_directory import data_directory_lock
+from purgatory.service.store.lease import HeldLease, LeaseRow
 from purgatory.service.store.opening import open_lease_row, open_postgres
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from purgatory.service.cluster.store_lease import StoreLease
-    from purgatory.service.config import Config
-    from purgatory.service.http.snapshot import StatusReader
-    from purgatory.service.store.contract import Store
-    from purgatory.service.store.lease import HeldLease, LeaseRow
-
 
 #: Most seconds for requests in flight when a server hands over.
 CLOSE_S: Final = 1.0
@@ -284,11 +278,7 @@ class ClusterServer:
         #: Reads the figures for the page; None before the start.
         self.reader: StatusReader | None = None
         self.assembly: ServerAssembly = ServerAssembly(
-            config,
-            authenticator,
-            cluster=cluster,
-            open_store=self._open,
-            guard=lease.is_valid,
+            config, authenticator, cluster=cluster, open_store=self._open, guard=lease.is_valid
         )
 
     def _open(self, _: Path | None) -> Store:

@@ -1,7 +1,5 @@
 """ClusterStatus: a snapshot of a server in a cluster, and its metrics. Any thread."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum

@@ -7,12 +7,13 @@ thread starts and closes the `StandbySocket`.
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import zmq
 
 from _purgatory_cpython.threads import InterruptibleThread
 from mq import Mailbox
+from purgatory.service.auth.authenticator import SocketSecurity
 from purgatory.service.cluster.cluster_status import standby_message
 from purgatory.service.encoding import encode, seq_of
 from purgatory.service.errors import ServerError, Standby
@@ -23,9 +24,6 @@ from purgatory.service.server.network.router_socket import bind, set_options
 from purgatory.service.server.network.unfinished_messages import looks_at_peers
 from purgatory.service.server.network.unread_connections import UnreadConnections
 from purgatory.service.server.watchdog import Watchdog
-
-if TYPE_CHECKING:
-    from purgatory.service.auth.authenticator import SocketSecurity
 
 log: logging.Logger = logging.getLogger(__name__)
 

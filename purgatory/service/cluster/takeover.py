@@ -40,13 +40,7 @@ def take_over(
             continue
         if taken is None:
             return None
-        lease = StoreLease(
-            taken,
-            takeover_after,
-            sent_ns=sent_ns,
-            boot_ns=boot_ns,
-            on_lost=on_lost,
-        )
+        lease = StoreLease(taken, takeover_after, sent_ns=sent_ns, boot_ns=boot_ns, on_lost=on_lost)
         if not lease.is_valid():
             return None
         row.end_sessions_of(seen)

@@ -1,7 +1,5 @@
 """`/v1/access`: the rights of a request's token."""
 
-from __future__ import annotations
-
 from purgatory.service.auth.access import RIGHTS
 from purgatory.service.gateway.callers import Caller
 from purgatory.service.gateway.endpoint import endpoint

@@ -1,7 +1,5 @@
 """The application: the routes of the API, and their guards."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
@@ -13,15 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from purgatory.service.gateway import (
-    access,
-    counts,
-    jobs,
-    leases,
-    operations,
-    outcomes,
-    repeats,
-)
+from purgatory.service.gateway import access, counts, jobs, leases, operations, outcomes, repeats
 from purgatory.service.gateway.callers import Callers
 from purgatory.service.gateway.console.files import console_files
 from purgatory.service.gateway.document import document

@@ -4,8 +4,6 @@ All streams of a client's name share each reading. A slow reading is followed by
 Used by the gateway's event loop.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Coroutine

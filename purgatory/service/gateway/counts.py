@@ -1,7 +1,5 @@
 """`/v1/counts`: counts of jobs and operations, and troubles; also as a stream."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncGenerator
 

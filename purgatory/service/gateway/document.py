@@ -1,7 +1,5 @@
 """The OpenAPI document, made of the endpoints and their types. Any thread."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Endpoint: a method of a path. Used by the gateway's event loop."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Final

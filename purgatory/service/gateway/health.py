@@ -1,7 +1,5 @@
 """Health: the gateway's readiness and metrics, without a token. Used by its event loop."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 from typing import Final

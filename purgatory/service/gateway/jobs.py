@@ -1,7 +1,5 @@
 """`/v1/jobs`: schedule, list, look at, move, cancel, run, retry; `/v1/limits` of their kinds."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from typing import Annotated, Final, Literal

@@ -4,8 +4,6 @@ Any program that knows a lease's name may keep or end it, at any gateway of the 
 store no leases. If the program vanishes, the lease ends by time.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Final
 

@@ -264,21 +264,18 @@ class AccessReport(Struct):
     sees_all: bool
 
 
-class JobSelection(Struct, forbid_unknown_fields=True):
-    """The matching jobs; at least one of the fields is required."""
-
-    state: JobState | None = None
-    kind: Name | None = None
-    tag: Name | None = None
-    client: Name | None = None
-
-
 class DeadSelection(Struct, forbid_unknown_fields=True):
     """The dead jobs that match; without a field, all."""
 
     kind: Name | None = None
     tag: Name | None = None
     client: Name | None = None
+
+
+class JobSelection(DeadSelection):
+    """The matching jobs; at least one of the fields is required."""
+
+    state: JobState | None = None
 
 
 class KindCount(Struct):

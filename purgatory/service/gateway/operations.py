@@ -1,7 +1,5 @@
 """`/v1/operations` and `/v1/keys`: submit, list, look at, extend, cancel, complete, fail."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Annotated, Final, Literal
 

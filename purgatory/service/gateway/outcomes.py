@@ -1,7 +1,5 @@
 """`/v1/outcomes`: how a client's operations ended, until acknowledged."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncGenerator
 from typing import Annotated, Final
@@ -44,9 +42,7 @@ async def acknowledge(caller: Caller, data: Acknowledgement) -> Count:
 
 @endpoint("GET", "/v1/outcomes/stream", Unread, "Follow outcomes")
 async def follow(
-    caller: Caller,
-    after: _Number = 0,
-    last_event_id: Annotated[str, Meta(max_length=20)] = "",
+    caller: Caller, after: _Number = 0, last_event_id: Annotated[str, Meta(max_length=20)] = ""
 ) -> AsyncGenerator[bytes]:
     """Send unacknowledged outcomes as server-sent events, as they come.
 

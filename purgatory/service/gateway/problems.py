@@ -1,7 +1,5 @@
 """Problems: the API's answers to refused requests."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from typing import Final

@@ -1,7 +1,5 @@
 """`/v1/repeats`: declare, list, look at, delete, run, pause, resume."""
 
-from __future__ import annotations
-
 import base64
 from typing import Annotated, Final
 

@@ -1,18 +1,17 @@
 """Gateway: serves the API over HTTP, as a client of a server. `purgatory gateway` runs this."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import uvicorn
 
 from purgatory.service.auth.authenticator import is_local
+from purgatory.service.auth.token_store import TokenStore
 from purgatory.service.errors import ConfigError
 from purgatory.service.gateway.application import make_application
 from purgatory.service.gateway.callers import Callers, Connector
@@ -24,9 +23,6 @@ from purgatory.service.http.listening import (
     server_config,
     url_of,
 )
-
-if TYPE_CHECKING:
-    from purgatory.service.auth.token_store import TokenStore
 
 #: Longest wait of a request for jobs, in seconds: proxies may end longer requests.
 MAX_WAIT_S: Final = 30.0
@@ -145,7 +141,6 @@ class StreamingProtocol(BoundedProtocol):
     _is_idle = False  # between two requests; uvicorn ends it after `timeout_keep_alive`
 
     def on_response_complete(self) -> None:
-        """See `H11Protocol`."""
         super().on_response_complete()
         if not self.transport.is_closing() and self.cycle is not None and self.cycle.keep_alive:
             self.stop_deadline()

@@ -6,24 +6,20 @@ a new connection closes the longest silent: without a token, or else without a r
 a new peer is answered, and no stream ends.
 """
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import socket
 import time
+from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from purgatory.service.errors import ServerError
 from purgatory.service.rare_log import CANNOT_ACCEPT, RareLog
-
-if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
 
 # Seconds that open requests may delay closing the server.
 _GRACE: Final = 1

@@ -1,13 +1,11 @@
 """Prometheus metrics of a server and its journal, read at each scrape."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -20,12 +18,10 @@ from prometheus_client.registry import Collector
 from purgatory.service.job_messages import JOB_STATES
 from purgatory.service.server.jobs.job_timings import END_STATES, TIMING_BOUNDS_MS, JobTimings
 from purgatory.service.server.jobs.kind_figures import kind_figures
+from purgatory.service.server.journal.journal_sink import JournalStats
+from purgatory.service.server.server import Server
 from purgatory.service.server.stats import COUNTER, GAUGE, OUTCOME, PURGATORY
 from purgatory.service.server.store_activity import COMMIT_BOUNDS_S
-
-if TYPE_CHECKING:
-    from purgatory.service.server.journal.journal_sink import JournalStats
-    from purgatory.service.server.server import Server
 
 _FAMILIES: Final = {GAUGE: GaugeMetricFamily, COUNTER: CounterMetricFamily}
 

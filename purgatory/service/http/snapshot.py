@@ -3,32 +3,25 @@
 Figures are read in turn, not at exactly the same moment.
 """
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from purgatory.service.job_messages import JOB_STATES
+from purgatory.core.purgatory import Purgatory
+from purgatory.registry import PurgatoryStats
+from purgatory.service.job_messages import JOB_STATES, KindOverview
 from purgatory.service.server.jobs.job_timings import TIMING_BOUNDS_MS, KindTimings
 from purgatory.service.server.jobs.kind_figures import kind_figures
 from purgatory.service.server.records.operation import PendingOperation
+from purgatory.service.server.server import Server
+from purgatory.service.server.server_health import HealthReport
+from purgatory.service.server.stats import ServerStats
 from purgatory.service.troubles import by_trouble, job_troubles, why_stuck
 from purgatory.version import package_version
-from timingwheel import monotonic_ms
+from timingwheel import WheelLevel, monotonic_ms
 from timingwheel.lowlevel import NS_PER_MS
-
-if TYPE_CHECKING:
-    from purgatory.core.purgatory import Purgatory
-    from purgatory.registry import PurgatoryStats
-    from purgatory.service.job_messages import KindOverview
-    from purgatory.service.server.server import Server
-    from purgatory.service.server.server_health import HealthReport
-    from purgatory.service.server.stats import ServerStats
-    from timingwheel import WheelLevel
-
 
 _OUTCOMES: Final = ("completed", "failed", "expired", "cancelled")
 _TIMERS: Final = ("pending", "fired", "cancelled", "cascades")

@@ -274,11 +274,7 @@ class RequestHandler:
             self._answer_late(transaction, cancel, cancel.request.seq, frame)
 
     def _answer_late(
-        self,
-        transaction: Transaction,
-        ended: SpreadRequest | MassCancel,
-        seq: int,
-        frame: bytes,
+        self, transaction: Transaction, ended: SpreadRequest | MassCancel, seq: int, frame: bytes
     ) -> None:
         if ended.session:
             transaction.remember_reply(ended.session, seq, frame)

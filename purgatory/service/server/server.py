@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import zmq
 from prometheus_client import CollectorRegistry
@@ -21,6 +21,7 @@ from _purgatory_cpython.threads import InterruptibleThread
 from mq import Mailbox, MailboxClosed
 from purgatory import metrics
 from purgatory.errors import StoreError
+from purgatory.service.auth.authenticator import SocketSecurity
 from purgatory.service.config import Config
 from purgatory.service.errors import ServerError
 from purgatory.service.platform import REAL_PLATFORM, Platform
@@ -45,10 +46,6 @@ from purgatory.service.store.data_directory import data_directory_lock
 from purgatory.service.store.opening import open_file
 from purgatory.version import package_version
 from timingwheel.lowlevel import Reaper
-
-if TYPE_CHECKING:
-    from purgatory.service.auth.authenticator import SocketSecurity
-
 
 log: logging.Logger = logging.getLogger(__name__)
 

@@ -18,8 +18,9 @@ commands come or operations are due, releases the commands, and sleeps. The star
 import gc
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from mq import Mailbox
 from purgatory.errors import StoreError
 from purgatory.service.errors import StoreFailed, refusal_of
 from purgatory.service.platform import REAL_PLATFORM, Platform
@@ -57,9 +58,6 @@ from purgatory.service.server.transactions.transaction_observer import Transacti
 from purgatory.service.store.contract import Store
 from purgatory.service.store.rows import JournalPosition
 from timingwheel.lowlevel import yield_gil
-
-if TYPE_CHECKING:
-    from mq import Mailbox
 
 log: logging.Logger = logging.getLogger(__name__)
 

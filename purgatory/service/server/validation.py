@@ -55,11 +55,7 @@ class RequestValidator:
         self._safe_length: i64 = limits.text_bytes // 4
 
     def check_submission(
-        self,
-        submission: Submission,
-        values: SubmissionValues,
-        client: ClientRecord,
-        total: i64,
+        self, submission: Submission, values: SubmissionValues, client: ClientRecord, total: i64
     ) -> Refused | None:
         """Return why an operation is refused, if so.
 

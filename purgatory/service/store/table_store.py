@@ -159,17 +159,14 @@ class TableStore(Store):
     # Operations and outcomes.
 
     def oldest_submission_ms(self) -> int | None:
-        """See `Store`."""
         with self._reading():
             return self._operations.oldest_submission_ms()
 
     def submissions(self, after: int = 0) -> Iterator[StoredOperation]:
-        """See `Store`."""
         with self._reading():
             yield from self._operations.all(after)
 
     def operations(self) -> Iterator[StoredOperation]:
-        """See `Store`."""
         with self._reading():
             for chunk in in_portions(self.submissions(), _CHUNK):
                 yield from self._with_deadlines(chunk)
@@ -181,18 +178,15 @@ class TableStore(Store):
     def some_operations(
         self, beyond: int, batches: int, *, newest: bool = False
     ) -> list[StoredOperation]:
-        """See `Store`."""
         with self._reading():
             return self._with_deadlines(self._operations.some(beyond, batches, newest=newest))
 
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
-        """See `Store`."""
         with self._reading():
             found = self._operations.by_numbers(numbers)
             return {row.number: row for row in self._with_deadlines(list(found.values()))}
 
     def outcomes_by_seqs(self, seqs: Sequence[int]) -> list[tuple[StoredOutcome, StoredOperation]]:
-        """See `Store`."""
         with self._reading():
             outcomes = checked(self._with_spread_values(self._read_outcomes(seqs)))
             operations = self.by_numbers([outcome.number for outcome in outcomes])
@@ -211,67 +205,54 @@ class TableStore(Store):
     # Other tables.
 
     def held_events(self) -> list[tuple[str, StoredEvent]]:
-        """See `Store`."""
         with self._reading():
             return [(key, StoredEvent(*values)) for key, *values in checked(self._read("held"))]
 
     def spreads(self) -> list[StoredSpread]:
-        """See `Store`."""
         with self._reading():
             return [StoredSpread(*row) for row in checked(self._read("spreads", "ORDER BY number"))]
 
     def jobs(self) -> list[StoredJob]:
-        """See `Store`."""
         with self._reading():
             return [StoredJob(*row) for row in self._read("jobs", columns=StoredJob._fields)]
 
     def job_rows(self, seqs: Sequence[int]) -> dict[int, tuple[int, int, int, str]]:
-        """See `Store`."""
         with self._reading():
             return {seq: tuple(row) for seq, *row in self._read_keys("jobs", seqs)}
 
     def results(self, seqs: Sequence[int]) -> dict[int, bytes]:
-        """See `Store`."""
         with self._reading():
             return dict(checked(self._read_keys("results", seqs)))
 
     def attempts(self, seqs: Sequence[int]) -> dict[int, list[StoredAttempt]]:
-        """See `Store`."""
         with self._reading():
             return attempts_by_seq(self._read_keys("attempts", seqs))
 
     def repeats(self) -> list[StoredRepeat]:
-        """See `Store`."""
         with self._reading():
             return [StoredRepeat(*row) for row in self._read("repeats", "ORDER BY client, name")]
 
     def limits(self) -> list[StoredLimit]:
-        """See `Store`."""
         with self._reading():
             return [StoredLimit(*row) for row in self._read("limits")]
 
     def named_leases(self) -> list[tuple[str, str, int, int]]:
-        """See `Store`."""
         with self._reading():
             return self._read("named_leases")
 
     def replies(self) -> list[tuple[str, int, int, bytes]]:
-        """See `Store`."""
         with self._reading():
             return checked(self._read("replies", "ORDER BY at_ms, seq"))
 
     # The journal's queue.
 
     def queued_events(self, after: int) -> list[tuple[int, str, int, int, int]]:
-        """See `Store`."""
         return self._queued("queued_events", after)
 
     def queued_extensions(self, after: int) -> list[tuple[int, str, int, int]]:
-        """See `Store`."""
         return self._queued("queued_extensions", after)
 
     def queued_jobs(self, after: int) -> list[QueuedJob]:
-        """See `Store`."""
         rows = self._queued("queued_jobs", after)
         with self._reading():
             return [job for *_, packed in rows for job in unpack_jobs(packed) if job.number > after]
@@ -281,14 +262,12 @@ class TableStore(Store):
             return self._read(table, f"WHERE number > {after:d} ORDER BY number")
 
     def last_event_ms(self, after: int) -> int | None:
-        """See `Store`."""
         last = f"WHERE number > {after:d} ORDER BY number DESC LIMIT 1"
         with self._reading():
             found = self._read("queued_events", last, ("at_ms",))
             return found[0][0] if found else None
 
     def deleted_queued(self) -> QueueNumbers:
-        """See `Store`."""
         last = self.last_numbers()
         with self._reading():
             return (
@@ -334,30 +313,25 @@ class RememberedTable(RememberedRows):
         return {COUNT: changes.count, LAST_PLACE: changes.last_place}
 
     def read(self, places: Sequence[int]) -> list[RememberedRow]:
-        """See `RememberedRows`."""
         with self._store._reading():
             rows = sorted(self._store._read_keys("remembered", places), reverse=True)
         found = map(RememberedRow._make, rows)
         return [row._replace(until_ms=row.until_ms + self._shift_ms) for row in found]
 
     def due(self, now_ms: int, limit: int) -> list[tuple[int, int]]:
-        """See `RememberedRows`."""
         before = now_ms - self._shift_ms
         rest = f"WHERE until_ms <= {before:d} ORDER BY until_ms LIMIT {limit:d}"
         with self._store._reading():
             return self._store._read("remembered", rest, ("hash", "place"))
 
     def counts(self) -> tuple[int, int]:
-        """See `RememberedRows`."""
         metadata = self._store.metadata()
         return metadata.get(COUNT, 0), metadata.get(LAST_PLACE, 0)
 
     def shards(self) -> Iterator[tuple[int, int, bytes]]:
-        """See `RememberedRows`."""
         return self._pages("remembered_shards", "shard", -1, _SHARDS)
 
     def entries(self, after: int) -> Iterator[tuple[int, int]]:
-        """See `RememberedRows`."""
         for place, hashed in self._pages("remembered", "place", after, _ENTRIES, "hash"):
             yield hashed, place
 

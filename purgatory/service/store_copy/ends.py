@@ -196,5 +196,4 @@ class _HeldDatabase(_End):
         self.store.set_metadata({UNFINISHED_COPY: 1})
 
     def finish(self) -> None:
-        """See `_End`."""
         self.store.set_metadata({UNFINISHED_COPY: 0})

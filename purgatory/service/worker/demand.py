@@ -7,15 +7,13 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.client.worker_link import Asks
 from purgatory.service.errors import RequestAbandoned
 from purgatory.service.worker.handlers import Handler
 from purgatory.service.worker.held_jobs import HeldJob, Pace
-
-if TYPE_CHECKING:
-    from purgatory.service.client.futures import ReplyFuture
-    from purgatory.service.client.worker_link import Asks
 
 log: logging.Logger = logging.getLogger(__name__)
 

@@ -97,9 +97,7 @@ class HandlerThreads:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(
-        self,
-        begin: Callable[[HeldJob], bool],
-        end: Callable[[HeldJob, BaseException | None], None],
+        self, begin: Callable[[HeldJob], bool], end: Callable[[HeldJob, BaseException | None], None]
     ) -> None:
         """Start the threads that the handlers need; see `HandlerRunner.add`."""
         self._begin, self._end = begin, end

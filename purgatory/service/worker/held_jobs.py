@@ -74,7 +74,6 @@ class HeldJob(Attempt):
         self.task: asyncio.Task[None] | None = None
 
     def extend(self, seconds: float) -> bool:
-        """See `Job.extend`."""
         return self.extender is not None and self.extender(self, seconds)
 
     @property

@@ -9,7 +9,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from _purgatory_cpython import at_exit
 from _purgatory_cpython.threads import InterruptibleThread
@@ -19,13 +19,9 @@ from purgatory.service.client.arguments import (
     checked_seconds,
     checked_text,
 )
-from purgatory.service.client.client import (
-    DEFAULT_ADDRESS,
-    Client,
-    check_helpers,
-    socket_options,
-)
+from purgatory.service.client.client import DEFAULT_ADDRESS, Client, check_helpers, socket_options
 from purgatory.service.client.route.addresses import parse_addresses
+from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.worker.demand import WorkerSettings
 from purgatory.service.worker.handler_threads import HandlerThreads
@@ -45,9 +41,6 @@ from purgatory.service.worker.worker_metrics import (
     serve_worker_metrics,
 )
 from timingwheel.lowlevel import to_ms
-
-if TYPE_CHECKING:
-    from purgatory.service.client.trace_context import OperationTracer
 
 log: logging.Logger = logging.getLogger(__name__)
 

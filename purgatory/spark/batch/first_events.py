@@ -12,8 +12,6 @@ operation are one column, so rows of events are half as long.
 Pure; any thread may call.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec

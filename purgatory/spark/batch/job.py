@@ -3,13 +3,11 @@
 Call from one thread at a time; the session belongs to the caller.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from purgatory.spark.batch.resolve import resolve
@@ -24,9 +22,6 @@ from purgatory.spark.tables.row_checks import (
     CheckedTable,
 )
 from purgatory.trace.validation import COMPLETED, EXPIRED, FAILED
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 REJECTED_DIRECTORY: Final = "_rejected"  # beside the outcomes; readers skip such names
 

@@ -10,8 +10,6 @@ would produce every pair. A window over each operation orders those events; the 
 `need` decides, if in time, or an earlier one that has failed.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window

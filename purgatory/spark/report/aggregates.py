@@ -5,8 +5,6 @@ then), and `kind`, null in a row about the small kinds that `fold_kinds` has put
 session, no action: for any thread that may use the DataFrames.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Final
 

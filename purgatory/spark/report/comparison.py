@@ -1,19 +1,13 @@
 """Compares a report with that of an earlier period."""
 
-from __future__ import annotations
-
 from math import sqrt
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from purgatory.printable import counted
 from purgatory.spark.report import formatting
-from purgatory.spark.report.content import Advice, Change
+from purgatory.spark.report.content import Advice, Change, Kind, KindSummary, Report
 from purgatory.spark.report.curves import shortest_timeout
 from purgatory.spark.report.findings import MIN_OPERATIONS
-
-if TYPE_CHECKING:
-    from purgatory.spark.report.content import KindSummary, Report
-    from purgatory.spark.report.kind import Kind
 
 # A share has changed by a percent, and by more than three standard errors. A wait has changed if a
 # quarter longer or shorter.

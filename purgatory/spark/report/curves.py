@@ -11,19 +11,14 @@ wait, up to the timeout.
 The estimate assumes that operations with short and long timeouts would complete alike.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from math import log10
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from purgatory.spark.report.content import CurvePoint
-
-if TYPE_CHECKING:
-    from purgatory.spark.report.histograms import Histogram
-    from purgatory.spark.report.kind import Kind
+from purgatory.spark.report.content import CurvePoint, Kind
+from purgatory.spark.report.histograms import Histogram
 
 Curve = Sequence[CurvePoint]
 """The points of one kind, by ascending timeout."""

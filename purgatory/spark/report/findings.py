@@ -1,22 +1,23 @@
 """Findings: which kinds' timeouts to change, the gain, and the advice in words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from purgatory.spark.report import formatting
-from purgatory.spark.report.content import Action, Advice, Finding
+from purgatory.spark.report.content import (
+    Action,
+    Advice,
+    CurvePoint,
+    Finding,
+    JobsReport,
+    KindSummary,
+    Report,
+)
 from purgatory.spark.report.curves import Curve, shortest_timeout
 from purgatory.spark.report.formatting import count, duration, share
+from purgatory.spark.report.histograms import Histogram
 from purgatory.spark.report.jobs import job_advice
 from purgatory.spark.report.wheel_tuning import choose_wheel
-
-if TYPE_CHECKING:
-    from purgatory.spark.report.content import CurvePoint, KindSummary, Report
-    from purgatory.spark.report.histograms import Histogram
-    from purgatory.spark.report.jobs.job_content import JobsReport
-
 
 # A shorter timeout may lose one completion in so many.
 LOST_COMPLETIONS: Final = 1000

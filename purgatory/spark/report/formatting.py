@@ -1,7 +1,5 @@
 """Formats durations, times, shares, counts and names, for page and terminal."""
 
-from __future__ import annotations
-
 import unicodedata
 from datetime import UTC, datetime, timedelta
 from math import floor, log10

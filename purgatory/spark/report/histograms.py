@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from purgatory.spark.report.content import ValueCount
-from purgatory.spark.report.kind import Kind
+from purgatory.spark.report.content import Kind, ValueCount
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -77,9 +76,7 @@ def in_total(
 
 
 def quantiles(
-    histogram: Sequence[_Row],
-    counted: Callable[[_Row], int],
-    shares: Sequence[float] = QUANTILES,
+    histogram: Sequence[_Row], counted: Callable[[_Row], int], shares: Sequence[float] = QUANTILES
 ) -> tuple[int, ...]:
     """Return the quantiles at ascending `shares`, empty if nothing is counted.
 

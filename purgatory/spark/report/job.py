@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from purgatory.console import OutputConsole
 from purgatory.spark.errors import SparkError, wrapping_spark_errors
+from purgatory.spark.report.content import Report
 from purgatory.spark.report.jobs import job_tables
 from purgatory.spark.report.page.page_maker import make_page
 from purgatory.spark.report.report import DEFAULT_SHARES, ReportOptions, make_report
-from purgatory.spark.report.tables import all_figures
+from purgatory.spark.report.tables import figures
 from purgatory.spark.report.terminal import print_report
 from purgatory.spark.report.wheel_tuning import DEFAULT_TICKS_MS, DEFAULT_WHEEL_SIZES, wheel_sizes
 from purgatory.spark.session import SHORT_WORK
@@ -32,8 +33,6 @@ from purgatory.trace.path_conflicts import file_to_replace, keep_mode
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from rich.console import Console
-
-    from purgatory.spark.report.content import Report
 
 
 def make_report_options(
@@ -110,10 +109,10 @@ class DataDirectory:
 
     def write(self, report: Report) -> None:
         """Write a file for each figure."""
-        of_jobs = [] if report.jobs is None else job_tables.all_figures(report.jobs)
-        for figure in [*all_figures(report), *of_jobs]:
+        of_jobs = {} if report.jobs is None else job_tables.figures(report.jobs)
+        for name, figure in {**figures(report), **of_jobs}.items():
             text = figure.csv().encode("utf-8", "replace").decode()
-            OutputFile(self._path / f"{figure.name}.csv").write(text)
+            OutputFile(self._path / f"{name}.csv").write(text)
 
 
 def settings_for(*paths: str | None) -> Mapping[str, str]:

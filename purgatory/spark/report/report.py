@@ -19,6 +19,7 @@ from purgatory.spark.report.content import (
     Bin,
     Finding,
     HotKey,
+    Kind,
     KindSummary,
     Report,
     Suggestion,
@@ -27,21 +28,14 @@ from purgatory.spark.report.content import (
     WheelRow,
 )
 from purgatory.spark.report.findings import find, weight
-from purgatory.spark.report.histograms import (
-    ALL_KINDS,
-    Histogram,
-    bin_width_ms,
-    collect,
-    quantiles,
-)
+from purgatory.spark.report.histograms import ALL_KINDS, Histogram, bin_width_ms, collect, quantiles
 from purgatory.spark.report.jobs.job_report import make_job_report
-from purgatory.spark.report.kind import Kind
+from purgatory.spark.report.wheel_buckets import WheelSize
 from purgatory.spark.tables import schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from purgatory.spark.report.wheel_buckets import WheelSize
 
 # Of more outcomes quantiles and curves are rounded, see `aggregates.DIGITS`.
 EXACT_ROWS: Final = 1_000_000

@@ -4,18 +4,19 @@ In the data, durations and times are in ms, shares from 0 to 1. Rows about all k
 kind, and `total` 1.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from purgatory.spark.report.content import (
     Bin,
+    Change,
     CurvePoint,
     HotKey,
+    Kind,
     KindSummary,
+    Report,
     WeekHour,
     WheelRow,
 )
@@ -23,17 +24,13 @@ from purgatory.spark.report.findings import MIN_OPERATIONS
 from purgatory.spark.report.formatting import NOTHING, count, duration, name, number, share
 from purgatory.spark.report.histograms import QUANTILE_NAMES, QUANTILES
 
-if TYPE_CHECKING:
-    from purgatory.spark.report.content import Change, Report
-    from purgatory.spark.report.kind import Kind
-
+TableCells: TypeAlias = tuple[Sequence[str], Iterable[Sequence[str]]]
+"""The heads and the rows of a table."""
 
 _ZEROS: Final = {share(0), duration(0), count(0), NOTHING}
 
 
-def without_empty_columns(
-    heads: Sequence[str], rows: Iterable[Sequence[str]]
-) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
+def without_empty_columns(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> TableCells:
     """Drop columns of zeros and nothing."""
     columns = [
         (head, *cells)
@@ -44,9 +41,7 @@ def without_empty_columns(
     return kept, kept_rows
 
 
-def summary_table(
-    rows: Iterable[KindSummary],
-) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
+def summary_table(rows: Iterable[KindSummary]) -> TableCells:
     """Return heads and cells: counts, shares, waits and lateness."""
     heads = [
         *("kind", "no outcome", "ended", "completed", "failed", "expired", "cancelled"),
@@ -70,9 +65,7 @@ def _summary_cells(row: KindSummary) -> list[str]:
     ]
 
 
-def timeout_table(
-    report: Report, kinds: Iterable[Kind]
-) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
+def timeout_table(report: Report, kinds: Iterable[Kind]) -> TableCells:
     """Return heads and cells: the median timeout, and the shortest for the wanted shares.
 
     Leaves out shares and kinds without a known timeout; see `kinds_without_timeout`.
@@ -167,19 +160,29 @@ def _label(kind: Kind) -> tuple[int, str]:
     return 0, "(other kinds)" if kind.name is None else kind.name
 
 
-def all_figures(report: Report) -> list[Figure]:
-    """Return all figures of the waits."""
+def figures(report: Report) -> dict[str, Figure]:
+    """Return the figures of the waits that have rows, by name."""
     if not report.operations:
-        return []
-    figures = [kinds(report), timeouts(report), curves(report), ends(report), week(report)]
-    figures += [hot_keys(report)] if report.hot_keys else []
-    figures += [wheels(report)] if report.wheels else []
-    figures += [changes(report)] if report.changes else []
-    return figures
+        return {}
+    found = (
+        _kinds(report),
+        _timeouts(report),
+        curves_of(report),
+        labelled("ends-by-kind", Bin._fields, report.bins),
+        Figure("week", WeekHour._fields, report.week),
+        labelled("hot-keys", HotKey._fields, report.hot_keys),
+        Figure("wheels", WheelRow._fields, report.wheels),
+        _changes(report),
+    )
+    return {figure.name: figure for figure in found if figure.rows}
 
 
-def kinds(report: Report) -> Figure:
-    """Return counts, waits, timeouts and lateness by kind."""
+def data_of(report: Report, name: str) -> Figure | None:
+    """Return the figure of a name, None without rows."""
+    return figures(report).get(name)
+
+
+def _kinds(report: Report) -> Figure:
     heads = [
         *KindSummary._fields[1:7],
         *(f"timeout_{which}_ms" for which in ("min", "median", "max")),
@@ -201,8 +204,7 @@ def kinds(report: Report) -> Figure:
     return labelled("kinds", ("kind", *heads), rows)
 
 
-def timeouts(report: Report) -> Figure:
-    """Return the suggested timeouts."""
+def _timeouts(report: Report) -> Figure:
     rows = [
         (row.kind, row.wanted, *(row.point[1:] if row.point else [None] * 4))
         for row in report.suggestions
@@ -210,34 +212,13 @@ def timeouts(report: Report) -> Figure:
     return labelled("timeouts", ("kind", "wanted_share", *CurvePoint._fields[1:]), rows)
 
 
-def curves(report: Report, only: Kind | None = None) -> Figure:
+def curves_of(report: Report, only: Kind | None = None) -> Figure:
     """Return the completion curves, or one kind's."""
     points = [p for kind, curve in report.curves.items() if only in {None, kind} for p in curve]
     return labelled("curves", CurvePoint._fields, points)
 
 
-def ends(report: Report) -> Figure:
-    """Return ends over time."""
-    return labelled("ends-by-kind", Bin._fields, report.bins)
-
-
-def week(report: Report) -> Figure:
-    """Return operations by hour of the week."""
-    return Figure("week", WeekHour._fields, report.week)
-
-
-def hot_keys(report: Report) -> Figure:
-    """Return the hot keys."""
-    return labelled("hot-keys", HotKey._fields, report.hot_keys)
-
-
-def wheels(report: Report) -> Figure:
-    """Return the compared wheels."""
-    return Figure("wheels", WheelRow._fields, report.wheels)
-
-
-def changes(report: Report) -> Figure:
-    """Return the kinds in both periods."""
+def _changes(report: Report) -> Figure:
     names = ("operations", "completed", "expired", "half_complete_ms", "p99_complete_ms")
     heads = [*names, *(f"earlier_{name}" for name in names)]
     rows = [

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from purgatory.spark.report.comparison import changes_in_words
+from purgatory.spark.report.content import Advice, JobsReport, Report
 from purgatory.spark.report.findings import all_advice, headlines
 from purgatory.spark.report.formatting import NOTHING, duration, name, share
 from purgatory.spark.report.jobs import job_tables
@@ -27,8 +28,6 @@ from purgatory.spark.report.wheel_tuning import choose_wheel
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from purgatory.spark.report.content import Advice, Report
-    from purgatory.spark.report.jobs.job_content import JobsReport
 
 _MAX_KEYS = 5
 _NAME_WIDTH = 8  # least columns of a name

@@ -10,8 +10,6 @@ epoch; times are whole milliseconds, so ticks below one differ only in their lev
 For any thread that may use the DataFrame.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import product

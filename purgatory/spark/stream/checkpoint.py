@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from purgatory.spark.errors import CheckpointMismatch, SparkError
-from purgatory.spark.filesystem import file_system_for
+from purgatory.spark.filesystem import FileSystem, file_system_for
 from purgatory.spark.stream.entry import CheckpointEntry
 from purgatory.spark.stream.event_time import ControlSource
 from purgatory.spark.stream.output import StreamOutput, read_json_object
@@ -31,7 +31,6 @@ from purgatory.spark.stream.output import StreamOutput, read_json_object
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from purgatory.spark.filesystem import FileSystem
 
 FORMAT: Final = 2
 

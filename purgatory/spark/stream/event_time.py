@@ -12,21 +12,18 @@ from __future__ import annotations
 import json
 import secrets
 import time
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from purgatory.spark.filesystem import escape_glob
+from purgatory.spark.filesystem import FileSystem, escape_glob
+from purgatory.spark.stream.entry import CheckpointEntry
 from purgatory.spark.stream.packing import CLOSE, REACHED
 from purgatory.trace.validation import INT64_MIN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from pyspark.sql import DataFrame, SparkSession
-
-    from purgatory.spark.filesystem import FileSystem
-    from purgatory.spark.stream.entry import CheckpointEntry
 
 
 _SCHEMA: Final = StructType(

@@ -15,25 +15,19 @@ readers would see the files of a killed micro-batch.
 One thread at a time, as for the checkpoint.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from purgatory.spark.errors import CheckpointMismatch, SparkError
+from purgatory.spark.filesystem import FileSystem
 from purgatory.spark.stream.sources import KAFKA, missing_connector
 from purgatory.spark.tables import schema
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from purgatory.spark.filesystem import FileSystem
-
 
 OUTCOMES: Final = ""  # in the output directory itself
 LATE: Final = "_late"  # with a directory for each table

@@ -7,10 +7,8 @@ each table, go to every shard.
 `Packer` runs in tasks without state, `unpack` in those of the shards.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,11 +16,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
 from purgatory.spark.stream.shard import TABLES
+from purgatory.spark.stream.tick_table import Row
 from purgatory.spark.tables.schema import REJECTED as REJECTED_SCHEMA
 from purgatory.trace import tables
-
-if TYPE_CHECKING:
-    from purgatory.spark.stream.tick_table import Row
 
 # A shard's packed rows: of a table, or `REJECTED`, and the newest time of the table.
 PACKED: Final = (

@@ -4,17 +4,19 @@ Spark calls `ShardProcessor` in Python workers, once a shard and micro-batch, in
 All state is in Spark's state store, so a repeated task has the same result.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pandas as pd
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.streaming.stateful_processor import (
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    TimerValues,
+)
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from purgatory.spark.stream import shard_state
@@ -22,15 +24,8 @@ from purgatory.spark.stream.bucket_table import PackedMap
 from purgatory.spark.stream.packing import CLOSE, OTHER_COLUMNS, REACHED, REJECTED, unpack
 from purgatory.spark.stream.shard import TABLES, Shard, compute_closed_ms
 from purgatory.spark.stream.shard_state import ShardState
+from purgatory.spark.stream.tick_table import Row
 from purgatory.spark.tables import schema
-
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.stateful_processor import (
-        StatefulProcessorHandle,
-        TimerValues,
-    )
-
-    from purgatory.spark.stream.tick_table import Row
 
 # `output` is the kind of a row; `row` is a JSON object, except for outcomes.
 OUTPUT: Final = StructType(

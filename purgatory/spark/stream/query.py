@@ -27,36 +27,28 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import StorageLevel
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
-from purgatory.spark.errors import (
-    RejectedRows,
-    SparkError,
-    error_message,
-    wrapping_spark_errors,
-)
+from purgatory.spark.errors import RejectedRows, SparkError, error_message, wrapping_spark_errors
 from purgatory.spark.session import temporary_settings
 from purgatory.spark.stream import processor
 from purgatory.spark.stream.checkpoint import Checkpoint
 from purgatory.spark.stream.entry import CheckpointEntry
 from purgatory.spark.stream.event_time import IdleClock
 from purgatory.spark.stream.file_types import check_types, files_of_batch
-from purgatory.spark.stream.output import LATE, OUTCOMES, REJECTED
+from purgatory.spark.stream.output import LATE, OUTCOMES, REJECTED, TopicOutput
 from purgatory.spark.stream.packing import CLOSE, PACKED, SHARD, Packer
 from purgatory.spark.stream.processor import OUTPUT, ShardProcessor
-from purgatory.spark.stream.sources import control_rows
+from purgatory.spark.stream.sources import Source, control_rows
 from purgatory.spark.tables import schema
 from purgatory.spark.tables.line_parser import JSON
 from purgatory.spark.tables.row_checks import EVENTS_TABLE, EXTENSIONS_TABLE, OPERATIONS_TABLE
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from purgatory.spark.stream.output import TopicOutput
-    from purgatory.spark.stream.sources import Source
 
 DEFAULT_WATERMARK_MS: Final = 600_000
 

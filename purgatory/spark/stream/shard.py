@@ -7,20 +7,15 @@ it comes after its deadline, or at the end of a micro-batch, with the same outco
 For one task within a single micro-batch; independent of Spark.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from purgatory.spark.stream.bucket_table import BucketTable, key_hash
-from purgatory.spark.stream.shard_state import ShardOperation, Watchers
+from purgatory.spark.stream.shard_state import ShardOperation, ShardState, Watchers
+from purgatory.spark.stream.tick_table import Row
 from purgatory.trace.tables import OutcomeRow
 from purgatory.trace.validation import COMPLETED, EXPIRED, FAILED, INT64_MIN
-
-if TYPE_CHECKING:
-    from purgatory.spark.stream.shard_state import ShardState
-    from purgatory.spark.stream.tick_table import Row
 
 # Rows are lists: time, code, file, place in the file, and then
 #   OPERATION: op_id, kind, timeout_ms, keys, need

@@ -13,8 +13,6 @@ shows the state, with `CAST(user_map_value.packed AS STRING)`.
 For one task within a single micro-batch.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -4,12 +4,10 @@
 table, so all sources can be one stream. Any thread may call.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -18,6 +16,7 @@ from pyspark.sql.types import IntegralType, LongType, StringType, StructField, S
 
 from purgatory.spark.errors import SparkError, TableError, wrapping_spark_errors
 from purgatory.spark.filesystem import LITERAL_PATHS, escape_glob, file_system_for
+from purgatory.spark.stream.event_time import ControlSource
 from purgatory.spark.stream.file_types import check_types
 from purgatory.spark.tables.line_parser import (
     FILE,
@@ -37,9 +36,6 @@ from purgatory.spark.tables.row_checks import (
     row_as_text,
 )
 from purgatory.spark.tables.schema import EVENTS, OPERATIONS
-
-if TYPE_CHECKING:
-    from purgatory.spark.stream.event_time import ControlSource
 
 # A checked row of a stream: `table`, time, the columns of all tables (or null), the `reason` for a
 # rejection (or null) and the rejected row, the `file` and the `place` in the file. Flat, because

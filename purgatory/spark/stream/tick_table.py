@@ -7,8 +7,6 @@ each tick, and the caller keeps the set of pages: finding the next rows skips em
 For one task within a single micro-batch; `flush` writes changes.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from typing import Any, Final

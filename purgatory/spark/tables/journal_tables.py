@@ -1,12 +1,10 @@
 """Finds, reads and checks the tables of a journal, for a report."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from purgatory.printable import counted
@@ -26,9 +24,6 @@ from purgatory.spark.tables.schema import JOBS, OUTCOMES
 from purgatory.trace import tables
 from purgatory.trace.validation import COMPLETED, ENDS_OF_JOBS
 from purgatory.trace.validation import OUTCOMES as OUTCOME_NAMES
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # 73 million years from 1970: sums and differences of such times have 64 bits.
 FARTHEST_MS: Final = 2**61

@@ -5,8 +5,6 @@ So a replay, the batch and the stream take and reject the same rows; Spark's rea
 Spark calls a `LineParser` in Python workers, one call a partition, in a single thread.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -14,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -23,11 +21,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from purgatory.spark.tables.row_checks import MAX_SHOWN
 from purgatory.spark.tables.schema import schema_of
 from purgatory.trace.errors import BadValue, TraceError
-from purgatory.trace.tables import BATCH_ROWS, JOBS, TABLES
+from purgatory.trace.tables import BATCH_ROWS, JOBS, TABLES, Table
 from purgatory.trace.text_formats import CsvRowReader, object_of
-
-if TYPE_CHECKING:
-    from purgatory.trace.tables import Table
 
 CSV: Final = "csv"
 JSON: Final = "json"

@@ -4,14 +4,12 @@ Also takes paths that Spark knows (`hdfs:`, `s3a:`, globs). An existing path is 
 call reads names, schemas, headers and footers: an unreadable file is reported before work starts.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -61,20 +59,11 @@ from purgatory.spark.tables.timestamps import (
 )
 from purgatory.trace.errors import BadValue, TraceError
 from purgatory.trace.parquet_format import check_case
-from purgatory.trace.tables import table_named
+from purgatory.trace.tables import Table, table_named
 from purgatory.trace.text_formats import CsvRowReader, is_binary, object_of
 
-if TYPE_CHECKING:
-    from purgatory.trace.tables import Table
-
 PARQUET: Final = "parquet"
-FORMATS: Final = {
-    ".parquet": PARQUET,
-    ".csv": CSV,
-    ".jsonl": JSON,
-    ".ndjson": JSON,
-    ".json": JSON,
-}
+FORMATS: Final = {".parquet": PARQUET, ".csv": CSV, ".jsonl": JSON, ".ndjson": JSON, ".json": JSON}
 _IN_SEQUENCE: Final = (EVENTS_TABLE, EXTENSIONS_TABLE)
 
 _NUMBERS: Final = StructType([StructField("_number", LongType()), StructField(FILE, StringType())])

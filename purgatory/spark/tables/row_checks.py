@@ -4,12 +4,10 @@
 columns of the table; no row is lost. Pure: no session, action or UDF.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -31,10 +29,8 @@ from purgatory.spark.errors import TableError
 from purgatory.spark.tables.schema import EVENTS, EXTENSIONS, OPERATIONS, SEQUENCE
 from purgatory.spark.tables.timestamps import is_time, ms_of_timestamp
 from purgatory.trace import tables
+from purgatory.trace.tables import Table
 from purgatory.trace.validation import FARTHEST_MS, NEAR_TIME
-
-if TYPE_CHECKING:
-    from purgatory.trace.tables import Table
 
 # Whether a row is good; a column of `CheckedTable.marked`.
 IS_GOOD: Final = "_is_good"

@@ -1,8 +1,6 @@
 """The tables of `purgatory.trace.tables` as Spark schemas. Constants; any thread."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pyspark.sql.types import (
     ArrayType,
@@ -15,10 +13,8 @@ from pyspark.sql.types import (
 )
 
 from purgatory.trace import tables
+from purgatory.trace.tables import Table
 from purgatory.trace.validation import ColumnType
-
-if TYPE_CHECKING:
-    from purgatory.trace.tables import Table
 
 _TYPES: Final[dict[ColumnType, DataType]] = {
     ColumnType.TEXT: StringType(),

@@ -4,17 +4,13 @@ They are rounded down, and UTC without a time zone, as in a replay. Spark refuse
 column of nanoseconds, even unused, unless a setting makes them integers.
 """
 
-from __future__ import annotations
+from typing import Final
 
-from typing import TYPE_CHECKING, Final
-
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, TimestampNTZType, TimestampType
 
 from purgatory.trace.tables import TABLES
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
 
 TIME_COLUMNS: Final = sorted({c.name for table in TABLES for c in table.columns if c.is_time})
 

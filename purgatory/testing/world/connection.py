@@ -30,12 +30,7 @@ class SimulatedConnection:
     """From `dialer` to `listener`. `latency_ns` returns the time of a frame."""
 
     def __init__(
-        self,
-        world: World,
-        number: int,
-        dialer: Side,
-        listener: Side,
-        latency_ns: Callable[[], int],
+        self, world: World, number: int, dialer: Side, listener: Side, latency_ns: Callable[[], int]
     ) -> None:
         self.world = world
         self.number = number

@@ -218,7 +218,6 @@ class ServerProcess(Process):
         return self.alive and not self.ended
 
     def kill(self) -> None:
-        """See `Process`."""
         super().kill()
         self.world.after(0, self.discard)  # not now: perhaps within a step of SQLite
 

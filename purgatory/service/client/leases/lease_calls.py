@@ -19,10 +19,7 @@ class LeaseCalls:
     """The calls of the client `name`, each made by `call`."""
 
     def __init__(
-        self,
-        call: Callable[[RequestType, Any], ReplyFuture[Any]],
-        platform: Platform,
-        name: str,
+        self, call: Callable[[RequestType, Any], ReplyFuture[Any]], platform: Platform, name: str
     ) -> None:
         self._call = call
         self._boot_ns = platform.boot_ns

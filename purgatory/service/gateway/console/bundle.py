@@ -4,8 +4,6 @@ Each module becomes a block with its own names, after its imports. The modules k
 import and export below. Any thread.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Final

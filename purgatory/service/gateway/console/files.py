@@ -4,8 +4,6 @@ By its headers the page loads nothing from other servers and runs no inline scri
 frame it, and no text becomes markup (Trusted Types). Any thread.
 """
 
-from __future__ import annotations
-
 from importlib import resources
 from typing import Final
 

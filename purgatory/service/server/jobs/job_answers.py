@@ -6,7 +6,7 @@ Store thread alone.
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Raw
 
@@ -42,13 +42,11 @@ from purgatory.service.server.reads.status_answers import (
     answer_ids,
     fit_values,
 )
+from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.job_record import DEAD, STATE_COUNT, JobRecord
+from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.contract import Store
-
-if TYPE_CHECKING:
-    from purgatory.service.server.records.clients import OutcomeRecord
-    from purgatory.service.server.records.operation import PendingOperation
 
 #: Jobs examined in a portion, and portions of a request.
 LOOKED_AT: Final = 2000

@@ -3,18 +3,16 @@
 A job may be forgotten before the journal has its end. For the store thread.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from purgatory.service.job_messages import CANCELLED_BY_KEY
 from purgatory.service.server.journal.journal_numbers import JournalNumbers
 from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.records.job_record import JobRecord
+from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.store.changes import Changes
 from purgatory.service.store.rows import JobState, QueuedJob, StoredOperation
 from purgatory.trace import validation
-
-if TYPE_CHECKING:
-    from purgatory.service.server.records.operation import PendingOperation
 
 _ENDS: Final[dict[int, str]] = {
     JobState.DONE: validation.DONE,

@@ -6,29 +6,20 @@ the journal continues behind its last file: every row is in exactly one file. On
 `start` and `close`.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from purgatory.journal.files import PORTION, JournalError, JournalFiles, JournalLock, WritePace
 from purgatory.journal.writer import BATCH, JournalWriter
-from purgatory.service.server.journal.journal_sink import JournalStats
+from purgatory.service.server.journal.journal_sink import Confirm, JournalRow, JournalStats
 from purgatory.service.store.data_directory import make_private_directory
 from purgatory.service.store.rows import JournalPosition
-from purgatory.trace.tables import EVENTS, EXTENSIONS, JOBS, OPERATIONS, OUTCOMES
-
-if TYPE_CHECKING:
-    from purgatory.service.server.journal.journal_sink import (
-        Confirm,
-        JournalRow,
-    )
-    from purgatory.trace.tables import Table
+from purgatory.trace.tables import EVENTS, EXTENSIONS, JOBS, OPERATIONS, OUTCOMES, Table
 
 log: logging.Logger = logging.getLogger(__name__)
 

@@ -1,12 +1,10 @@
 """DueJob: a due job, at the server. Store thread alone."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from purgatory.service.server.leases.worker_connection import WorkerConnection
+from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.job_record import DEAD
-
-if TYPE_CHECKING:
-    from purgatory.service.server.leases.worker_connection import WorkerConnection
-    from purgatory.service.server.records.clients import OutcomeRecord
 
 #: `start_within_ms` of a job that may begin at any time.
 ANY_TIME: Final = -1

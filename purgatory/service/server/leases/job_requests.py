@@ -17,11 +17,11 @@ from purgatory.service.protocol import (
     Work,
     Working,
 )
+from purgatory.service.server.commands import ClientRequest
 from purgatory.service.server.leases.job_leases import JobLeases
 from purgatory.service.server.validation import RequestValidator
 
 if TYPE_CHECKING:
-    from purgatory.service.server.commands import ClientRequest
     from purgatory.service.server.transactions.transaction import Transaction
 
 #: The shortest lease, and the most kinds of a connection.

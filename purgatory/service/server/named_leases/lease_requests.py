@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from purgatory.service.errors import Malformed
 from purgatory.service.job_messages import EndLease, KeepLease, LeaseKept, LeaseTaken, TakeLease
+from purgatory.service.server.commands import ClientRequest
 from purgatory.service.server.named_leases.named_leases import NamedLeases
 from purgatory.service.server.validation import RequestValidator
 
 if TYPE_CHECKING:
-    from purgatory.service.server.commands import ClientRequest
     from purgatory.service.server.transactions.transaction import Transaction
 
 #: The shortest time for which a name is leased.

@@ -8,11 +8,12 @@ import logging
 import math
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import zmq
 
 from purgatory.service.auth.access import EVERYTHING, Access
+from purgatory.service.auth.authenticator import SocketSecurity
 from purgatory.service.encoding import encode, for_futures_only
 from purgatory.service.protocol import Ping
 from purgatory.service.rare_log import RareLog
@@ -23,9 +24,6 @@ from purgatory.service.server.commands import (
     OutcomePush,
     StoreLoopCommand,
 )
-
-if TYPE_CHECKING:
-    from purgatory.service.auth.authenticator import SocketSecurity
 
 log: logging.Logger = logging.getLogger(__name__)
 

@@ -16,11 +16,12 @@ import logging
 import math
 import select
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import zmq
 
 from mq import Mailbox
+from purgatory.service.auth.authenticator import SocketSecurity
 from purgatory.service.errors import ServerError
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.server.commands import (
@@ -43,9 +44,6 @@ from purgatory.service.server.network.router_socket import bind, set_options
 from purgatory.service.server.store_loop import StoreLoop
 from purgatory.service.server.validation import RequestValidator
 from timingwheel.lowlevel import reduce_timer_slack
-
-if TYPE_CHECKING:
-    from purgatory.service.auth.authenticator import SocketSecurity
 
 log: logging.Logger = logging.getLogger(__name__)
 

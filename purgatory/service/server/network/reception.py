@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from purgatory.service.auth.access import EVERYTHING, Access
+from purgatory.service.auth.authenticator import SocketSecurity
 from purgatory.service.encoding import decode_request, encode, seq_of, type_of
 from purgatory.service.errors import (
     HelloRequired,
@@ -29,7 +30,6 @@ from purgatory.service.server.validation import RequestValidator
 if TYPE_CHECKING:
     import zmq
 
-    from purgatory.service.auth.authenticator import SocketSecurity
 
 # Messages allowed before a hello; None: broken messages, to answer as malformed.
 _OF_STRANGERS: Final = (Hello.__struct_config__.tag, None)

@@ -41,10 +41,7 @@ from purgatory.service.server.fair_queue import FairQueue
 from purgatory.service.server.jobs.job_answers import JobAnswers
 from purgatory.service.server.leases.job_frames import JobFrames
 from purgatory.service.server.reads.outcome_frames import MAX_OUTCOMES_PER_FRAME, first_outcomes
-from purgatory.service.server.reads.remembered_answers import (
-    RememberedOutcome,
-    RememberedReader,
-)
+from purgatory.service.server.reads.remembered_answers import RememberedOutcome, RememberedReader
 from purgatory.service.server.reads.status_answers import answer_ids, answer_list, look_up
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.state import ServerState
@@ -77,11 +74,7 @@ class PendingReads:
     """
 
     def __init__(
-        self,
-        state: ServerState,
-        store: Store,
-        stats: Callable[[], dict[str, Any]],
-        max_bytes: int,
+        self, state: ServerState, store: Store, stats: Callable[[], dict[str, Any]], max_bytes: int
     ) -> None:
         self._state = state
         self._store = store

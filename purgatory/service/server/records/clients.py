@@ -4,14 +4,12 @@ For the store thread; any thread may call `ClientRegistry.depths`.
 """
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from _purgatory_cpython.mypyc_types import i64
 from purgatory.service.protocol import MADE_UP
 from purgatory.service.server.memory import client_bytes
 from purgatory.service.server.records.job_record import JobRecord
-
-if TYPE_CHECKING:
-    from _purgatory_cpython.mypyc_types import i64
 
 
 class ClientRecord:

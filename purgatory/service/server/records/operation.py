@@ -1,7 +1,6 @@
 """PendingOperation: waits at a server for keys, until a deadline. For the store thread."""
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
@@ -15,9 +14,7 @@ from purgatory.service.server.clock import NS_PER_MS, TICK_NS
 from purgatory.service.server.memory import value_bytes
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 from purgatory.service.server.records.job_record import JobRecord
-
-if TYPE_CHECKING:
-    from purgatory.service.store.rows import Options
+from purgatory.service.store.rows import Options
 
 
 def expiry_delay(deadline_ns: i64, now_ns: i64) -> float:

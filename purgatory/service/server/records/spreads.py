@@ -8,10 +8,10 @@ The database has the event, its value once, and the request until it is answered
 next start ends the other operations. For the store thread.
 """
 
-from typing import TYPE_CHECKING
-
+from _purgatory_cpython.mypyc_types import i64
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.service.encoding import encode
+from purgatory.service.server.commands import ClientRequest
 from purgatory.service.server.memory import spread_bytes
 from purgatory.service.server.records.operation import (
     EventContext,
@@ -19,10 +19,6 @@ from purgatory.service.server.records.operation import (
     UnfinishedEvents,
 )
 from purgatory.service.store.rows import UNLIMITED, StoredSpread
-
-if TYPE_CHECKING:
-    from _purgatory_cpython.mypyc_types import i64
-    from purgatory.service.server.commands import ClientRequest
 
 
 class SpreadRequest:

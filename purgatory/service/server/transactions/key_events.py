@@ -7,7 +7,7 @@ operation. For the store thread.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import tell_key
@@ -19,11 +19,9 @@ from purgatory.service.server.memory import value_bytes
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.operation import EventContext, PendingOperation
 from purgatory.service.server.records.spreads import Spread
+from purgatory.service.server.state import ServerState
 from purgatory.service.store.changes import Changes
 from purgatory.service.store.rows import UNLIMITED, StoredEvent
-
-if TYPE_CHECKING:
-    from purgatory.service.server.state import ServerState
 
 # Most held events that a transaction releases: requests wait meanwhile.
 MAX_RELEASED_PER_TRANSACTION = 5000

@@ -1,17 +1,13 @@
 """Transaction: a group of changes, committed or dropped together. For the store thread."""
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from _purgatory_cpython.mypyc_types import i64
-from purgatory.core.operations.operation_state import (
-    CANCELLED,
-    COMPLETED,
-    EXPIRED,
-    Outcome,
-)
+from purgatory.core.operations.operation_state import CANCELLED, COMPLETED, EXPIRED, Outcome
 from purgatory.service.protocol import MADE_UP, NOTHING, TimeoutExtension
 from purgatory.service.server.clock import NS_PER_MS
+from purgatory.service.server.commands import ClientRequest
 from purgatory.service.server.jobs.job_changes import JobChanges
 from purgatory.service.server.jobs.job_index import life_bytes
 from purgatory.service.server.journal.job_rows import JobRows
@@ -28,10 +24,6 @@ from purgatory.service.server.transactions.key_events import KeyEvents
 from purgatory.service.server.validation import SubmissionValues
 from purgatory.service.store.changes import Changes
 from purgatory.service.store.rows import MAX_BATCH, OperationBatch, Options, reference_to
-
-if TYPE_CHECKING:
-    from purgatory.service.server.commands import ClientRequest
-
 
 # Most operations that a transaction expires: requests wait meanwhile.
 MAX_EXPIRED_PER_TRANSACTION = 1000

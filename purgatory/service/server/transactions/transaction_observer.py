@@ -7,8 +7,9 @@ changes nothing, and raises nothing.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from purgatory.errors import StoreError
+
 if TYPE_CHECKING:
-    from purgatory.errors import StoreError
     from purgatory.service.server.commands import (
         ClientConnected,
         ClientDisconnected,

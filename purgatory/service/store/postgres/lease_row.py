@@ -9,7 +9,13 @@ from typing import Final, TypeVar
 
 from purgatory.errors import StoreError
 from purgatory.service.store.contract import SERVER_KEYS
-from purgatory.service.store.lease import ClockReading, LeaseLocked, SeenLease, SeenStandby
+from purgatory.service.store.lease import (
+    ClockReading,
+    LeaseLocked,
+    LeaseRow,
+    SeenLease,
+    SeenStandby,
+)
 from purgatory.service.store.postgres.groups import (
     BEGIN,
     COMMIT,
@@ -54,7 +60,7 @@ _FIELDS: Final = (  # as `SeenLease` has them
 )
 
 
-class PostgresLeaseRow:
+class PostgresLeaseRow(LeaseRow):
     """The row of a namespace; `holder` and `address` are this server's."""
 
     def __init__(
@@ -71,7 +77,6 @@ class PostgresLeaseRow:
         self._members = namespace.table("members")
 
     def set_up(self) -> None:
-        """See `LeaseRow`."""
         session = self._database.session()
         try:
             set_up_schema(session, self._namespace, self._timeout_s)
@@ -80,7 +85,6 @@ class PostgresLeaseRow:
             raise StoreError(f"{self._database.where}: {error}") from error
 
     def look(self, register: bool = False) -> SeenLease:
-        """See `LeaseRow`."""
         read = statement(f"SELECT {_FIELDS} FROM {self._row}")
         if not register:
             [rows] = self._run(read)
@@ -98,7 +102,6 @@ class PostgresLeaseRow:
         return self._seen(self._run(read, _NOT_SYNCED, note, forget)[0])
 
     def raise_epoch(self, seen: SeenLease, *, lock_timeout_ms: int = 300) -> SeenLease | None:
-        """See `LeaseRow`."""
         sql = (
             f"UPDATE {self._row} SET epoch = epoch + 1, beat = beat + 1, holder = $4::text, "
             "address = $5::text, handover = false "
@@ -126,7 +129,6 @@ class PostgresLeaseRow:
         return self._maybe_seen(results[2])
 
     def end_sessions_of(self, seen: SeenLease) -> int:
-        """See `LeaseRow`."""
         return self._with_session(
             lambda session: end_sessions(
                 session,
@@ -139,11 +141,9 @@ class PostgresLeaseRow:
         )
 
     def beat(self, reading: ClockReading) -> SeenLease | None:
-        """See `LeaseRow`."""
         return self._maybe_seen(self._write_own("", reading))
 
     def release(self, reading: ClockReading) -> bool:
-        """See `LeaseRow`."""
         return bool(self._write_own(", holder = '', address = '', handover = false", reading))
 
     def _write_own(self, sets: str, reading: ClockReading) -> Rows:
@@ -155,7 +155,6 @@ class PostgresLeaseRow:
         return self._run(update, is_write=True)[0]
 
     def request_handover(self, seen: SeenLease) -> bool:
-        """See `LeaseRow`."""
         sql = (
             f"UPDATE {self._row} SET handover = true "
             "WHERE holder = $1::text AND holder <> '' RETURNING true"
@@ -163,7 +162,6 @@ class PostgresLeaseRow:
         return bool(self._run(statement(sql, seen.holder.encode()), is_write=True)[0])
 
     def standbys(self) -> list[SeenStandby]:
-        """See `LeaseRow`."""
         sql = (
             "SELECT holder, address, extract(epoch FROM clock_timestamp() - seen)::float8 "
             f"FROM {self._members} ORDER BY seen DESC"
@@ -171,12 +169,10 @@ class PostgresLeaseRow:
         return [SeenStandby(*row) for row in self._run(statement(sql))[0]]
 
     def server_keys(self) -> str:
-        """See `LeaseRow`."""
         [rows] = self._run(MetadataRows(self._namespace).read_one(SERVER_KEYS))
         return str(value_of(rows) or "")
 
     def close(self) -> None:
-        """See `LeaseRow`."""
         self._database.close()
 
     def _run(self, *statements: Statement, is_write: bool = False) -> list[Rows]:

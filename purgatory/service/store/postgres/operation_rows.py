@@ -14,6 +14,7 @@ from purgatory.service.store.postgres.sessions.database import Database
 from purgatory.service.store.postgres.sessions.session import Statement, statement
 from purgatory.service.store.postgres.sessions.wire_values import Kind, wire_int
 from purgatory.service.store.rows import OperationBatch, StoredOperation
+from purgatory.service.store.table_store import OperationTable
 
 _COLUMNS: Final[dict[str, Kind]] = {
     "first": "int8",
@@ -26,7 +27,7 @@ _COLUMNS: Final[dict[str, Kind]] = {
 }
 
 
-class PostgresOperations:
+class PostgresOperations(OperationTable):
     """The tables of a namespace."""
 
     def __init__(self, database: Database, namespace: Namespace) -> None:
@@ -39,13 +40,11 @@ class PostgresOperations:
         return self.table.insert(columns)
 
     def oldest_submission_ms(self) -> int | None:
-        """See `Store.oldest_submission_ms`."""
         sql = f"SELECT min(submitted_ms) FROM {self.table.name}"
         found: int | None = self._database.rows(statement(sql))[0][0]
         return found
 
     def all(self, after: int) -> Iterator[StoredOperation]:
-        """See `Store.submissions`."""
         for rows in self._database.pages(after, self.table.rows_after, key=LAST):
             [deleted] = self._database.read(self.table.deleted(rows[0][0], rows[-1][1]))
             gone = {number for (number,) in deleted}
@@ -53,13 +52,11 @@ class PostgresOperations:
                 yield from row.all(after, gone)
 
     def some(self, beyond: int, batches: int, *, newest: bool) -> list[StoredOperation]:
-        """See `Store.some_operations`."""
         read = self.table.rows_before if newest else self.table.rows_after
         rows = map(_batch, self._database.rows(read(beyond, batches)))
         return [one for row in rows for one in row.beyond(beyond, newest=newest)]
 
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
-        """See `Store.by_numbers`."""
         if not numbers:
             return {}
         rows = self._database.rows(self.table.rows_of(numbers))

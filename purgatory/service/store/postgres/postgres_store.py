@@ -112,7 +112,6 @@ class PostgresStore(TableStore):
     # Writing.
 
     def commit(self, changes: Changes) -> None:
-        """See `Store`."""
         deletes: list[tuple[PackedTable, Statement]] = []
         statements = self._statements(changes, deletes)
         found = self._write(statements, self._last_of(changes))
@@ -180,19 +179,16 @@ class PostgresStore(TableStore):
         return JournalPosition(operation, outcome, event, extension, job)
 
     def set_metadata(self, metadata: dict[str, Any]) -> None:
-        """See `Store`."""
         self._write(self._metadata_statements(metadata))
 
     def _metadata_statements(self, metadata: dict[str, Any]) -> list[Statement]:
         return [self._meta.write(key, value) for key, value in metadata.items()]
 
     def check_room(self, size: int) -> None:
-        """See `Store`."""
         self._write([self._meta.fill_room(os.urandom(size))])  # zeros would be compressed
         self._write([self._meta.empty_room()])
 
     def shift_times(self, by_ms: int, metadata: dict[str, Any]) -> None:
-        """See `Store`."""
         ended = [one.number for one in self.outcomes_without_results()]
         made = [*self._operations.shifting(by_ms, ended), *self._small.shifting(by_ms, ended)]
         metadata = metadata | self.remembered.shifted(by_ms)
@@ -202,12 +198,10 @@ class PostgresStore(TableStore):
     # The start.
 
     def metadata(self) -> dict[str, Any]:
-        """See `Store`."""
         with damage_refused(self._database.where):
             return metadata_of(self._database.rows(self._meta.read()))
 
     def last_numbers(self) -> JournalPosition:
-        """See `Store`."""
         sql = (
             "SELECT last_operation, last_outcome, last_event, last_extension, last_job "
             f"FROM {self._namespace.table('lease')}"
@@ -215,17 +209,14 @@ class PostgresStore(TableStore):
         return JournalPosition(*self._database.rows(statement(sql))[0])
 
     def outcomes_without_results(self, after: int = 0) -> Iterator[StoredOutcome]:
-        """See `Store`."""
         with damage_refused(self._database.where):
             yield from self._outcomes.small(after)
 
     def outcomes(self) -> Iterator[StoredOutcome]:
-        """See `Store`."""
         with damage_refused(self._database.where):
             yield from self._outcomes.all()
 
     def progress(self) -> Iterator[tuple[int, str, bytes]]:
-        """See `Store`."""
         table = self._small.progress
         rows = self._rows(table.select())
         ended = self._ended() if rows else set()
@@ -237,7 +228,6 @@ class PostgresStore(TableStore):
         return {one.number for one in self.outcomes_without_results()}
 
     def sizes(self, table: Literal["progress", "held", "replies"]) -> Iterator[tuple[str, int]]:
-        """See `Store`."""
         rows = self._rows(self._small.sizes(table))
         if table == "progress" and rows:
             ended = self._ended()
@@ -267,7 +257,6 @@ class PostgresStore(TableStore):
         return ""
 
     def waits_for(self) -> str:
-        """See `Store`."""
         return self._database.waits_for
 
     def stored_bytes(self) -> int:
@@ -284,11 +273,9 @@ class PostgresStore(TableStore):
         self._stored_bytes = self._rows(statement(sql, schema))[0][0]
 
     def stop(self) -> None:
-        """See `Store`."""
         self._database.interrupt.set()
 
     def close(self) -> None:
-        """See `Store`."""
         self.is_closing = True
         self._database.close()
 

@@ -12,12 +12,7 @@ from purgatory.service.store.postgres.sessions.session import Rows, Statement, s
 from purgatory.service.store.postgres.sessions.wire_values import Kind, wire_int, wire_ints
 from purgatory.service.store.postgres.tables import KeyedTable
 from purgatory.service.store.rows import delete_early_attempts
-from purgatory.service.store.table_store import (
-    QUEUES,
-    SHIFTED,
-    TABLES,
-    deleted_of,
-)
+from purgatory.service.store.table_store import QUEUES, SHIFTED, TABLES, deleted_of
 
 # Of columns that are no whole numbers.
 _KINDS: Final[dict[str, Kind]] = {

@@ -22,11 +22,7 @@ class KeyedTable:
     """A table of a `shape`; `columns`: with their kinds."""
 
     def __init__(
-        self,
-        namespace: Namespace,
-        name: str,
-        shape: TableShape,
-        columns: dict[str, Kind],
+        self, namespace: Namespace, name: str, shape: TableShape, columns: dict[str, Kind]
     ) -> None:
         self.name: str = namespace.table(name)
         self.columns: dict[str, Kind] = columns

@@ -13,11 +13,12 @@ from typing import Final
 from purgatory.service.store.packed_operations import COLUMNS, PackedBatch
 from purgatory.service.store.rows import OperationBatch, StoredOperation
 from purgatory.service.store.sqlite.tables import chunks, placeholders
+from purgatory.service.store.table_store import OperationTable
 
 _CHUNK: Final = 500
 
 
-class OperationBatches:
+class OperationBatches(OperationTable):
     """The table of operations of an SQLite connection."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -36,7 +37,6 @@ class OperationBatches:
         return self._read_one("SELECT last FROM batches ORDER BY first DESC LIMIT 1") or 0
 
     def oldest_submission_ms(self) -> int | None:
-        """See `Store.oldest_submission_ms`."""
         return self._read_one("SELECT min(submitted_ms) FROM batches")
 
     def _read_one(self, sql: str) -> int | None:
@@ -44,7 +44,6 @@ class OperationBatches:
         return row[0] if row else None
 
     def all(self, after: int) -> Iterator[StoredOperation]:
-        """See `Store.submissions`."""
         run = self._connection.execute
         deleted = {
             number for (number,) in run("SELECT number FROM forgotten WHERE number > ?", (after,))
@@ -55,14 +54,12 @@ class OperationBatches:
                 yield from row.all(after, deleted)
 
     def some(self, beyond: int, batches: int, *, newest: bool) -> list[StoredOperation]:
-        """See `Store.some_operations`."""
         rest = "first < ? ORDER BY first DESC" if newest else "last > ? ORDER BY first"
         sql = f"SELECT {COLUMNS} FROM batches WHERE {rest} LIMIT ?"
         rows = map(PackedBatch._make, self._connection.execute(sql, (beyond, batches)).fetchall())
         return [one for row in rows for one in row.beyond(beyond, newest=newest)]
 
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
-        """See `Store.by_numbers`."""
         by_batch = self._by_batch(numbers)
         return {
             operation.number: operation

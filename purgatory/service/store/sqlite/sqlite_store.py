@@ -30,12 +30,7 @@ from purgatory.service.store.sqlite.migrations import Note, quiet
 from purgatory.service.store.sqlite.operation_batches import OperationBatches
 from purgatory.service.store.sqlite.schema import number_of, quick_checks, set_up_schema
 from purgatory.service.store.sqlite.sqlite_errors import store_errors
-from purgatory.service.store.sqlite.tables import (
-    RowInserter,
-    StoredTable,
-    chunks,
-    placeholders,
-)
+from purgatory.service.store.sqlite.tables import RowInserter, StoredTable, chunks, placeholders
 from purgatory.service.store.table_store import (
     QUEUES,
     SHAPES,
@@ -171,7 +166,6 @@ class SqliteStore(TableStore):
         self._outcomes = RowInserter("outcomes", StoredOutcome._fields, limit, nullable=_LARGE)
 
     def commit(self, changes: Changes) -> None:
-        """See `Store`."""
         if self.lost is not None:
             raise self.lost
         if changes.is_one_row:  # a transaction by itself: two calls of SQLite less
@@ -256,16 +250,13 @@ class SqliteStore(TableStore):
         self._tables["spreads"].delete_where(_USED_UP)
 
     def metadata(self) -> dict[str, Any]:
-        """See `Store`."""
         return dict(self._iterate(f"SELECT key, value FROM meta WHERE key != '{_ROOM}'"))
 
     def set_metadata(self, metadata: dict[str, Any]) -> None:
-        """See `Store`."""
         with self._transaction():
             self._write_metadata(metadata)
 
     def check_room(self, size: int) -> None:
-        """See `Store`."""
         with self._transaction():
             self._connection.execute(
                 "INSERT OR REPLACE INTO meta VALUES (?, zeroblob(?))", (_ROOM, size)
@@ -277,7 +268,6 @@ class SqliteStore(TableStore):
         self._connection.executemany(_SET_META, list(metadata.items()))
 
     def shift_times(self, by_ms: int, metadata: dict[str, Any]) -> None:
-        """See `Store`."""
         metadata = metadata | self.remembered.shifted(by_ms)
         with self._transaction():
             ended = self._connection.execute("SELECT number FROM outcomes").fetchall()
@@ -290,7 +280,6 @@ class SqliteStore(TableStore):
         self.remembered.read_shift()
 
     def last_numbers(self) -> JournalPosition:
-        """See `Store`."""
         with store_errors(self._where):
             found = dict(self._connection.execute("SELECT name, seq FROM sqlite_sequence"))
             others = (found.get(name) or 0 for name in ("outcomes", *QUEUES))
@@ -311,24 +300,20 @@ class SqliteStore(TableStore):
         return max(self._operations.last(), number_of(self._connection, _LAST))
 
     def outcomes_without_results(self, after: int = 0) -> Iterator[StoredOutcome]:
-        """See `Store`."""
         sql = f"SELECT {_SMALL_OUTCOME} FROM outcomes WHERE seq > ? ORDER BY seq"
         return map(StoredOutcome._make, self._iterate(sql, after))
 
     def outcomes(self) -> Iterator[StoredOutcome]:
-        """See `Store`."""
         return map(
             StoredOutcome._make, self._iterate(f"SELECT {_OUTCOME} FROM outcomes ORDER BY seq")
         )
 
     def progress(self) -> Iterator[tuple[int, str, bytes]]:
-        """See `Store`."""
         with store_errors(self._where):
             for row in self._iterate(f"SELECT number, key, value FROM {_PROGRESS}"):
                 yield from checked([row])
 
     def sizes(self, table: Literal["progress", "held", "replies"]) -> Iterator[tuple[str, int]]:
-        """See `Store`."""
         return self._iterate(_SIZES[table])
 
     def _read_outcomes(self, seqs: Sequence[int]) -> list[StoredOutcome]:
@@ -345,7 +330,6 @@ class SqliteStore(TableStore):
         return self._tables[table].select_keys(keys, columns)
 
     def trouble(self) -> str:
-        """See `FileWatch.trouble`."""
         if self._path is None:
             return ""
         if self._watch is None:
@@ -353,7 +337,6 @@ class SqliteStore(TableStore):
         return self._watch.trouble()
 
     def stored_bytes(self) -> int:
-        """See `Store`."""
         size = 0
         if self._path is not None:
             for path in (self._path, self._path.with_name(f"{self._path.name}-wal")):

@@ -4,17 +4,12 @@ Intervals are the last attempts of jobs, from begun to ended, in order. Earlier 
 a journal, so more may have run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from math import ceil
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from purgatory.spark.report.jobs.job_content import LimitEffect
-
-if TYPE_CHECKING:
-    from purgatory.spark.report.kind import Kind
+from purgatory.spark.report.content import Kind, LimitEffect
 
 Interval = tuple[int, int]
 

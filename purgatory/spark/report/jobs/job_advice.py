@@ -3,23 +3,24 @@
 Each rule looks at one kind.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from math import sqrt
 from operator import attrgetter
 from shlex import quote
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from purgatory.printable import counted
 from purgatory.spark.report import formatting
-from purgatory.spark.report.content import Advice
+from purgatory.spark.report.content import (
+    Advice,
+    EndCount,
+    JobsReport,
+    JobSummary,
+    Kind,
+    WorkerJobs,
+)
 from purgatory.spark.report.formatting import count, duration, share
 from purgatory.spark.report.jobs.time_limits import effect_of_time_limit, limit_above_all
-
-if TYPE_CHECKING:
-    from purgatory.spark.report.jobs.job_content import EndCount, JobsReport, JobSummary, WorkerJobs
-    from purgatory.spark.report.kind import Kind
 
 # For a rule about shares or quantiles.
 MIN_JOBS: Final = 100

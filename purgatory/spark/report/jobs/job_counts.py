@@ -3,8 +3,6 @@
 No session, no action: for any thread that may use the DataFrame.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window

@@ -3,35 +3,30 @@
 Any thread may call, but a session makes one report at a time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyspark import StorageLevel
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from purgatory.spark.report.aggregates import fold_kinds
-from purgatory.spark.report.histograms import ALL_KINDS, QUANTILES, collect, quantiles
-from purgatory.spark.report.jobs import concurrency, job_counts, time_limits
-from purgatory.spark.report.jobs.job_content import (
+from purgatory.spark.report.content import (
     EndCount,
     EndCounts,
     JobError,
     JobHour,
     JobsReport,
     JobSummary,
+    Kind,
     LimitEffect,
     TimeLimitEffect,
     WorkerJobs,
 )
-from purgatory.spark.report.kind import Kind
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from purgatory.spark.report.jobs.concurrency import Interval
+from purgatory.spark.report.histograms import ALL_KINDS, QUANTILES, collect, quantiles
+from purgatory.spark.report.jobs import concurrency, job_counts, time_limits
+from purgatory.spark.report.jobs.concurrency import Interval
 
 #: A job that begins so much later than due is late.
 LATE_MS: Final = 1000

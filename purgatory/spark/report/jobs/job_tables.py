@@ -1,28 +1,17 @@
 """The tables of a report about jobs."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from purgatory.spark.report.formatting import NOTHING, count, duration, name, share
-from purgatory.spark.report.histograms import QUANTILE_NAMES, QUANTILES
-from purgatory.spark.report.jobs.job_content import (
+from purgatory.spark.report.content import (
     JobError,
     JobHour,
+    JobsReport,
     JobSummary,
     LimitEffect,
     TimeLimitEffect,
     WorkerJobs,
 )
-from purgatory.spark.report.tables import Figure, labelled, without_empty_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from purgatory.spark.report.jobs.job_content import JobsReport
-
-TableCells = tuple[Sequence[str], "Iterable[Sequence[str]]"]
+from purgatory.spark.report.formatting import NOTHING, count, duration, name, share
+from purgatory.spark.report.histograms import QUANTILE_NAMES, QUANTILES
+from purgatory.spark.report.tables import Figure, TableCells, labelled, without_empty_columns
 
 _WORKER_LETTERS = 12
 
@@ -99,22 +88,17 @@ def time_limit_table(report: JobsReport) -> TableCells:
     return ["time limit", "done jobs that it ends", "failed attempts end sooner, in all"], rows
 
 
-def all_figures(report: JobsReport) -> list[Figure]:
-    """Return the tables that have rows."""
-    figures = [
+def figures(report: JobsReport) -> dict[str, Figure]:
+    """Return the figures of the jobs that have rows, by name."""
+    found = (
         _kinds(report),
         labelled("job-errors", JobError._fields, report.errors),
         labelled("job-workers", WorkerJobs._fields, report.workers),
         labelled("job-limits", LimitEffect._fields, report.limits),
         labelled("job-time-limits", TimeLimitEffect._fields, report.time_limits),
-        hours(report),
-    ]
-    return [figure for figure in figures if figure.rows]
-
-
-def hours(report: JobsReport) -> Figure:
-    """Return the jobs by hour of the week."""
-    return Figure("job-hours", JobHour._fields, report.hours)
+        Figure("job-hours", JobHour._fields, report.hours),
+    )
+    return {figure.name: figure for figure in found if figure.rows}
 
 
 def _kinds(report: JobsReport) -> Figure:

@@ -1,15 +1,9 @@
 """The effect of time limits of attempts."""
 
-from __future__ import annotations
+from typing import Final
 
-from typing import TYPE_CHECKING, Final
-
+from purgatory.spark.report.content import EndCounts, Kind, TimeLimitEffect
 from purgatory.spark.report.histograms import quantiles
-from purgatory.spark.report.jobs.job_content import TimeLimitEffect
-
-if TYPE_CHECKING:
-    from purgatory.spark.report.jobs.job_content import EndCounts
-    from purgatory.spark.report.kind import Kind
 
 _SECOND, _MINUTE, _HOUR = 1000, 60_000, 3_600_000
 _ROUND: Final = (

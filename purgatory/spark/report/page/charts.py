@@ -1,13 +1,12 @@
 """The charts of a page. Past 400 lines: a function for each chart."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from purgatory.printable import counted
-from purgatory.spark.report import formatting, tables
+from purgatory.spark.report import formatting
+from purgatory.spark.report.content import CurvePoint, HotKey, Kind, KindSummary, Report, WheelRow
 from purgatory.spark.report.formatting import duration, number, share, utc_time
 from purgatory.spark.report.histograms import QUANTILE_NAMES
 from purgatory.spark.report.page.plot import (
@@ -22,19 +21,8 @@ from purgatory.spark.report.page.plot import (
     rate_scale,
     time_scale,
 )
+from purgatory.spark.report.tables import Figure, curves_of, data_of
 from purgatory.trace.validation import OUTCOMES
-
-if TYPE_CHECKING:
-    from purgatory.spark.report.content import (
-        CurvePoint,
-        HotKey,
-        KindSummary,
-        Report,
-        WheelRow,
-    )
-    from purgatory.spark.report.kind import Kind
-    from purgatory.spark.report.tables import Figure
-
 
 # Most kinds with a bar; most lines until the reader chooses.
 MAX_BARS: Final = 12
@@ -116,7 +104,7 @@ def ends_over_time(report: Report) -> Chart:
     )
     title = f"Ends over time, each bar {long}"
     rows = [(at, *row) for at, row in counts.items()]
-    data = tables.Figure("ends", ("start_ms", *OUTCOMES), rows)
+    data = Figure("ends", ("start_ms", *OUTCOMES), rows)
     return Chart(title, draw(paint), alternative, data, [LegendEntry(o, o) for o in present])
 
 
@@ -153,7 +141,9 @@ def completions_of_kinds(report: Report) -> Chart:
     totals = (f"{kind} {sum(row.completed for row in rows):,}" for kind, rows in lines.items())
     alternative = f"Lines of completions over the same time. In all: {', '.join(totals)}."
     title = "Completed over time, by kind"
-    return Chart(title, draw(paint), alternative, tables.ends(report), kind_legend(kinds))
+    return Chart(
+        title, draw(paint), alternative, data_of(report, "ends-by-kind"), kind_legend(kinds)
+    )
 
 
 def outcome_shares(report: Report) -> Chart:
@@ -177,7 +167,7 @@ def outcome_shares(report: Report) -> Chart:
     said = (f"{row.kind} {share(row.completed / row.operations)}" for row in rows)
     alternative = f"Bars with the share that completed: {', '.join(said)}."
     legend = [LegendEntry(o, o) for o in OUTCOMES if any(getattr(row, o) for row in rows)]
-    return Chart(title, draw(paint), alternative, tables.kinds(report), legend)
+    return Chart(title, draw(paint), alternative, data_of(report, "kinds"), legend)
 
 
 def _largest(title: str, rows: list[KindSummary]) -> tuple[str, list[KindSummary]]:
@@ -188,11 +178,7 @@ def _largest(title: str, rows: list[KindSummary]) -> tuple[str, list[KindSummary
 
 
 def draw_week(
-    title: str,
-    data: Figure,
-    value: Callable[[Any], float],
-    shown: Callable[..., str],
-    thing: str,
+    title: str, data: Figure, value: Callable[[Any], float], shown: Callable[..., str], thing: str
 ) -> Chart:
     """Draw a field for each hour of the week; rows begin with weekday, hour, count of a thing."""
     fields = [(row[0], row[1], value(row), row[2]) for row in data.rows]
@@ -245,7 +231,7 @@ def hot_keys(report: Report, keys: Sequence[HotKey]) -> Chart:
         legend.insert(0, LegendEntry("range", "operations that watch it"))
     said = "; ".join(map(_key_in_words, keys[:3]))
     alternative = f"Bars of the {len(keys)} hottest keys. First: {said}."
-    return Chart("The hottest keys", draw(paint), alternative, tables.hot_keys(report), legend)
+    return Chart("The hottest keys", draw(paint), alternative, data_of(report, "hot-keys"), legend)
 
 
 def _key_in_words(row: HotKey) -> str:
@@ -282,7 +268,7 @@ def wheels(report: Report, chosen: WheelRow) -> Chart:
         f"Recommended: {number(chosen.wakeups_per_second)} at "
         f"{duration(chosen.tick_ms)} and size {chosen.wheel_size}."
     )
-    return Chart("Wake-ups", draw(paint), alternative, tables.wheels(report), legend)
+    return Chart("Wake-ups", draw(paint), alternative, data_of(report, "wheels"), legend)
 
 
 _HEADS = ("time since submission", "still waiting")
@@ -317,7 +303,7 @@ def timeout_choice(report: Report, kind: Kind) -> Chart:
         LegendEntry("candidate", "shortest timeout for a share of completions"),
         *([LegendEntry("proposed", "proposed")] if proposed else []),
     ]
-    title, data = f"Timeouts for {kind}", tables.curves(report, kind)
+    title, data = f"Timeouts for {kind}", curves_of(report, kind)
     return Chart(title, draw(paint), alternative, data, legend)
 
 
@@ -365,7 +351,7 @@ def survival(report: Report) -> Chart:
     ends = ", ".join(said)
     alternative = f"Falling curves of the operations that still wait, at their ends: {ends}."
     title = "Still waiting after a time, by kind"
-    return Chart(title, draw(paint), alternative, tables.curves(report), kind_legend(kinds))
+    return Chart(title, draw(paint), alternative, curves_of(report), kind_legend(kinds))
 
 
 def _seen(curve: Sequence[CurvePoint]) -> list[float]:
@@ -399,4 +385,4 @@ def quantiles(
         pairs = zip(QUANTILE_NAMES, map(duration, values(row)), strict=True)
         said.append(f"{row.kind} {', '.join(f'{name} {value}' for name, value in pairs)}")
     legend = [LegendEntry(f"c{n}", name) for n, name in enumerate(QUANTILE_NAMES)]
-    return Chart(title, draw(paint), f"{'; '.join(said)}.", tables.kinds(report), legend)
+    return Chart(title, draw(paint), f"{'; '.join(said)}.", data_of(report, "kinds"), legend)

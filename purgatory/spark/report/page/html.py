@@ -3,23 +3,17 @@
 All text arguments are escaped.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from purgatory.spark.report import formatting
-from purgatory.spark.report.page.charts import COLOURS
+from purgatory.spark.report.content import Advice
+from purgatory.spark.report.page.charts import COLOURS, Chart, LegendEntry
+from purgatory.spark.report.tables import Figure
 from purgatory.trace.validation import OUTCOMES
-
-if TYPE_CHECKING:
-    from purgatory.spark.report.content import Advice
-    from purgatory.spark.report.page.charts import Chart, LegendEntry
-    from purgatory.spark.report.tables import Figure
-
 
 _MAX_LENGTH: Final = 1000
 _SHORT_NAME: Final = 16  # of a name that is not broken

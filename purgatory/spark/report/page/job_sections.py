@@ -1,19 +1,14 @@
 """The sections of a page about jobs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from purgatory.spark.report.content import JobHour, JobsReport
 from purgatory.spark.report.formatting import count, duration, share
 from purgatory.spark.report.jobs import job_tables
 from purgatory.spark.report.jobs.job_report import LATE_MS
+from purgatory.spark.report.jobs.job_tables import TableCells
 from purgatory.spark.report.page.charts import draw_week
 from purgatory.spark.report.page.html import figure, paragraph, section, table
-
-if TYPE_CHECKING:
-    from purgatory.spark.report.jobs.job_content import JobHour, JobsReport
-    from purgatory.spark.report.jobs.job_tables import TableCells
 
 
 def job_cards(report: JobsReport) -> list[tuple[str, str]]:
@@ -57,9 +52,11 @@ def _errors(report: JobsReport) -> str:
 
 
 def _hours(report: JobsReport) -> str:
+    hours = job_tables.figures(report)["job-hours"]
+
     def draw(title: str, value: Callable[[JobHour], float], shown: Callable[..., str]) -> str:
         title = f"{title}, by hour of the week (UTC)"
-        return figure(draw_week(title, job_tables.hours(report), value, shown, "job"))
+        return figure(draw_week(title, hours, value, shown, "job"))
 
     drawn = [draw("Jobs due", lambda row: row.ended, count)]
     if any(row.late for row in report.hours):
@@ -106,6 +103,5 @@ def _noted(
     report: JobsReport, title: str, caption: str, cells: TableCells, name: str, note: str
 ) -> str:
     """Make a section of a table, with the figure `name` as its data, and a note."""
-    figures = job_tables.all_figures(report)
-    data = next((one for one in figures if one.name == name), None)
+    data = job_tables.figures(report).get(name)
     return section(title, [table(caption, *cells, data), paragraph(note, "small")])

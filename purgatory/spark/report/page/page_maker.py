@@ -1,15 +1,13 @@
 """The page of a report: one HTML file, without network and script."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from purgatory.printable import counted
-from purgatory.spark.report import formatting, tables
+from purgatory.spark.report import formatting
 from purgatory.spark.report.aggregates import DIGITS
 from purgatory.spark.report.comparison import changes_in_words
-from purgatory.spark.report.content import Action
+from purgatory.spark.report.content import Action, Report
 from purgatory.spark.report.curves import shortest_timeout
 from purgatory.spark.report.findings import all_advice, headlines
 from purgatory.spark.report.formatting import count, duration, share, utc_time
@@ -28,6 +26,8 @@ from purgatory.spark.report.page.html import (
 from purgatory.spark.report.page.job_sections import job_cards, job_sections
 from purgatory.spark.report.tables import (
     change_cells,
+    data_of,
+    figures,
     key_cells,
     kinds_without_timeout,
     summary_table,
@@ -36,9 +36,6 @@ from purgatory.spark.report.tables import (
 )
 from purgatory.spark.report.wheel_tuning import choose_wheel
 from timingwheel.lowlevel import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE
-
-if TYPE_CHECKING:
-    from purgatory.spark.report.content import Report
 
 # Most kinds with a drawing of timeouts.
 _MAX_CHOICES: Final = 3
@@ -138,7 +135,7 @@ def _changes(report: Report) -> str:
             advice_list(said, "ul")
             if said
             else paragraph("Nothing that is more than chance, and large enough to matter."),
-            table(title, heads, rows, tables.changes(report)),
+            table(title, heads, rows, data_of(report, "changes")),
         ],
     )
 
@@ -160,7 +157,7 @@ def _timeouts(report: Report) -> str:
     if len(kinds) > 1:
         parts.append(figure(charts.survival(report)))
     title = "Shortest timeout for a share of completions, and the average wait with it"
-    parts.append(table(title, *timeout_table(report, kinds), tables.timeouts(report)))
+    parts.append(table(title, *timeout_table(report, kinds), data_of(report, "timeouts")))
     parts.append(
         paragraph(
             "A dash: no operation had a timeout long enough, as for a share that has no column. "
@@ -183,7 +180,7 @@ def _ends(report: Report) -> str:
         parts.insert(0, figure(charts.outcome_shares(report)))
         parts.append(figure(charts.completions_of_kinds(report)))
     parts.append(
-        table("By kind; waits are those of the completed", heads, cells, tables.kinds(report))
+        table("By kind; waits are those of the completed", heads, cells, data_of(report, "kinds"))
     )
     return section("How operations ended", parts)
 
@@ -204,7 +201,7 @@ def _waits(report: Report) -> str:
 def _week(report: Report) -> str:
     if len(report.week) < _MIN_HOURS:
         return ""
-    title, week = "Operations submitted, by hour of the week (UTC)", tables.week(report)
+    title, week = "Operations submitted, by hour of the week (UTC)", figures(report)["week"]
     shown = [charts.draw_week(title, week, lambda row: row.operations, count, "operation")]
     if any(row.expired for row in report.week):
         title = "Share that expired, by hour of the week of the submission (UTC)"
@@ -265,7 +262,7 @@ def _wheels(report: Report) -> str:
                 f"({DEFAULT_TICK_MS} ms, {DEFAULT_WHEEL_SIZE} slots) unless a fifth is saved."
             ),
             figure(charts.wheels(report, choice.row)),
-            table("Wheels", heads, rows, tables.wheels(report)),
+            table("Wheels", heads, rows, data_of(report, "wheels")),
         ],
     )
 

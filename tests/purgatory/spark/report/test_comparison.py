@@ -1,8 +1,8 @@
 """What changed against an earlier period."""
 
 from purgatory.spark.report.comparison import changes_in_words, compare_reports
+from purgatory.spark.report.content import Kind
 from purgatory.spark.report.histograms import ALL_KINDS
-from purgatory.spark.report.kind import Kind
 from tests.testing.journals import make_outcome, report_of
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from purgatory.spark.report.kind import Kind
+from purgatory.spark.report.content import Kind
 from purgatory.spark.report.report import ReportOptions, make_report
 from purgatory.spark.report.wheel_tuning import wheel_sizes
 from purgatory.trace import Operation

@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from purgatory.spark.report.kind import Kind
+from purgatory.spark.report.content import Kind
 from purgatory.spark.report.terminal import print_report
 from tests.testing.reports import ALL, report, summary
 

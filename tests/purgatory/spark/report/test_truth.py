@@ -11,10 +11,10 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from purgatory.spark.report.content import Kind
 from purgatory.spark.report.findings import all_advice, headlines
 from purgatory.spark.report.formatting import count, duration, share
 from purgatory.spark.report.job import OutputFile, ReportOptions, report_journal
-from purgatory.spark.report.kind import Kind
 from tests.testing.job_journals import (
     MONDAY,
     jobs_frame,

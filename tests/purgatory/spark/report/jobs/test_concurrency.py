@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from purgatory.spark.report.content import Kind
 from purgatory.spark.report.jobs.concurrency import effect_of_limit, limits_to_try, peak_of
-from purgatory.spark.report.kind import Kind
 
 MAIL = Kind(False, "mail")
 

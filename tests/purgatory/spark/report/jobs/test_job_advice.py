@@ -4,9 +4,9 @@ import pytest
 
 from purgatory.cli.entry_point import make_parser
 from purgatory.service.server.leases.lease_ends import NOT_BEGUN
+from purgatory.spark.report.content import Kind
 from purgatory.spark.report.jobs import job_advice
 from purgatory.spark.report.jobs.job_advice import kinds_with_advice
-from purgatory.spark.report.kind import Kind
 from tests.testing.job_journals import MINUTE, MONDAY, SECOND, job_report_of, make_job, mixed_jobs
 
 

@@ -4,9 +4,9 @@ from dataclasses import fields, replace
 
 import pytest
 
+from purgatory.spark.report.content import Kind
 from purgatory.spark.report.histograms import ALL_KINDS
 from purgatory.spark.report.jobs.job_report import make_job_report
-from purgatory.spark.report.kind import Kind
 from tests.testing.job_journals import job_report_of, jobs_frame, mixed_jobs
 
 NUMBERED = {"errors", "limits", "time_limits"}

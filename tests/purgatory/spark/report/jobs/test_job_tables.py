@@ -1,8 +1,7 @@
 """The tables of jobs."""
 
+from purgatory.spark.report.content import JobsReport, Kind
 from purgatory.spark.report.jobs import job_tables
-from purgatory.spark.report.jobs.job_content import JobsReport
-from purgatory.spark.report.kind import Kind
 from tests.testing.job_journals import job_report_of, make_job, mixed_jobs
 
 
@@ -20,11 +19,11 @@ def test_a_row_for_each_kind():
 def test_data_of_what_there_is():
     """A file for each table with rows."""
     report = job_report_of(mixed_jobs(900))
-    figures = {figure.name: figure for figure in job_tables.all_figures(report)}
+    figures = job_tables.figures(report)
     assert set(figures) == {"job-kinds", "job-errors", "job-workers", "job-hours"}
     assert figures["job-kinds"].csv().splitlines()[1].startswith("1,,")
     nothing = JobsReport(0, 0, 0, 0, exact=True)
-    assert job_tables.all_figures(nothing) == []
+    assert job_tables.figures(nothing) == {}
 
 
 def test_names_are_printable():

@@ -1,6 +1,6 @@
 """What time limits would have done."""
 
-from purgatory.spark.report.jobs.job_content import EndCount
+from purgatory.spark.report.content import EndCount, Kind
 from purgatory.spark.report.jobs.time_limits import (
     effect_of_time_limit,
     limit_above_all,
@@ -8,7 +8,6 @@ from purgatory.spark.report.jobs.time_limits import (
     quantiles_of_done,
     round_limit,
 )
-from purgatory.spark.report.kind import Kind
 
 MAIL = Kind(False, "mail")
 RUNS = [EndCount(80, 990, 0, 0), EndCount(900, 10, 1, 0), EndCount(60_000, 0, 2, 1)]

@@ -6,8 +6,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from purgatory.spark.report.content import Bin, CurvePoint, KindSummary, Report, Suggestion
-from purgatory.spark.report.kind import Kind
+from purgatory.spark.report.content import Bin, CurvePoint, Kind, KindSummary, Report, Suggestion
 from purgatory.spark.report.page.page_maker import make_page
 from purgatory.spark.report.terminal import print_report
 from tests.testing.pages import Reader
