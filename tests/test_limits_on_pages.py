@@ -24,7 +24,7 @@ from purgatory.service.config import PARTITION, Config
 from purgatory.service.gateway.count_feed import MOST_KINDS, PERIOD_S
 from purgatory.service.gateway.health import PATIENCE_S
 from purgatory.service.gateway.outcomes import _QUIET_S
-from purgatory.service.gateway.server import KEEP_ALIVE_S, MAX_WAIT_S
+from purgatory.service.gateway.server import KEEP_ALIVE_S, MAX_WAIT_S, StreamingProtocol
 from purgatory.service.http.listening import MAX_CONNECTIONS, REQUEST_S
 from purgatory.service.http.server import _COARSE_ROWS, _COARSE_S
 from purgatory.service.machine_memory import MAX_BYTES, MIN_BYTES, SHARE
@@ -85,7 +85,8 @@ LIMITS = [
     ("service.md", f"Of remembered ids it checks at most {MAX_CHECKED:,}"),
     ("protocol.md", f"The {kind_figures.MOST_KINDS} kinds with most jobs have counts of their own"),
     ("gateway.md", f"its server answers within {PATIENCE_S:.0f} s"),
-    ("gateway.md", f"keeps an idle connection for {KEEP_ALIVE_S:.0f} s"),
+    ("gateway.md", f"connections, and an idle one for {KEEP_ALIVE_S:.0f} s"),
+    ("gateway.md", f"keeps at most {StreamingProtocol.max_connections:,} connections"),
     ("gateway.md", f"After {_QUIET_S:.0f} s without an outcome comes a line with a colon"),
     ("gateway.md", f"delivers no further outcome, and ends within {_QUIET_S:.0f} s"),
     ("gateway.md", f"must wait for an answer for longer than {MAX_WAIT_S:.0f} s"),
