@@ -1,16 +1,19 @@
 """What the pages say of the library and of handlers in production is what the code does."""
 
 import copy
+import gc
 import logging
 import pickle
 import threading
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
-from purgatory import Client, KeyedOperation, Purgatory, Worker
+from purgatory import Client, KeyedOperation, Purgatory, Worker, next_times
 from purgatory.service import Config, JobFailed, ServiceDaemon
 from purgatory.service.backup import back_up, restore
+from purgatory.service.errors import OperationIdTaken
 from purgatory.service.http import listening
 from purgatory.testing import ManualPurgatory
 from purgatory.trace.tables import EVENTS, EXTENSIONS, JOBS, OPERATIONS, OUTCOMES
@@ -166,3 +169,72 @@ def test_how_long_requests_last_at_the_end_of_a_gateway():
     """service.md: a second."""
     assert listening._GRACE == 1
     assert "it cuts off what lasts longer than a second" in text_of("docs/service.md")
+
+
+def test_what_waiters_of_a_key_get():
+    """tutorial.md: the same value, in order of submission; an operation is submitted once."""
+    order, value = [], []
+    with ManualPurgatory() as purgatory:
+        for number in range(3):
+            purgatory.defer("k").add_done_callback(
+                lambda future, number=number: order.append((number, future.result() is value))
+            )
+        gc.collect()
+        assert purgatory.complete("k", value) == 3
+        assert order == [(0, True), (1, True), (2, True)]
+        operation = KeyedOperation(1)
+        purgatory.try_complete_else_watch(operation, ["k"])
+        purgatory.complete("k")
+        with pytest.raises(ValueError, match="was submitted already"):
+            purgatory.try_complete_else_watch(operation, ["k"])
+
+
+def test_a_recurring_task_that_ends_itself():
+    """library.md: `cancel` within a run."""
+    runs = []
+    with ManualPurgatory() as purgatory:
+
+        def run():
+            runs.append(1)
+            if len(runs) == 2:
+                recurring.cancel()
+
+        recurring = purgatory.timer.every(1, run)
+        purgatory.advance(9)
+    assert len(runs) == 2
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("0 0 L * *", "2027-01-31"),
+        ("0 0 * * MON#2", "2027-01-11"),
+        ("0 0 * * 1", "2027-01-04"),
+        ("*/15 9-17 1,15 * *", "2027-01-15"),
+        ("@daily", "2027-01-02"),
+    ],
+)
+def test_what_a_pattern_may_have(pattern, expected):
+    """howto/nightly-report.md: five fields, and some signs."""
+    after = datetime(2027, 1, 1, 23, tzinfo=UTC)
+    (first,) = next_times(pattern, "UTC", 1, after)
+    assert f"{first:%Y-%m-%d}" == expected
+    with pytest.raises(ValueError, match="expected minute"):
+        next_times(f"0 {pattern} 0 0", "UTC")
+
+
+def test_what_a_wait_without_an_end_does():
+    """service.md: TimeoutError, and the job goes on; payloads are in lists."""
+    with (
+        ServiceDaemon(IN_MEMORY) as service,
+        Client(service.server.address, name="shop") as client,
+        Client(service.server.address, name="other") as other,
+    ):
+        job = client.schedule(3600, kind="mail", job_id="m", payload=[1])
+        with pytest.raises(TimeoutError):
+            job.result(timeout=0)
+        assert job.status().state == "scheduled"
+        (listed,) = client.list(state="pending")
+        assert listed.payload == [1]
+        with pytest.raises(OperationIdTaken):
+            other.schedule(3600, kind="mail", job_id="m")
