@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+import purgatory
+import timingwheel
 from purgatory import Client, KeyedOperation, Purgatory, Worker, next_times
 from purgatory.service import Config, JobFailed, ServiceDaemon
 from purgatory.service.backup import back_up, restore
@@ -238,3 +240,14 @@ def test_what_a_wait_without_an_end_does():
         assert listed.payload == [1]
         with pytest.raises(OperationIdTaken):
             other.schedule(3600, kind="mail", job_id="m")
+
+
+def test_the_bases_of_errors():
+    """library.md: one for each package."""
+    bases = {timingwheel: timingwheel.TimerError, purgatory: purgatory.PurgatoryError}
+    for package, base in bases.items():
+        found = [getattr(package, name) for name in package.__all__]
+        errors = [each for each in found if isinstance(each, type) and issubclass(each, Exception)]
+        assert errors
+        assert all(issubclass(error, base) for error in errors)
+        assert f"`{base.__name__}`" in text_of("docs/library.md")
