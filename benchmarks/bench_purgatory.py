@@ -5,6 +5,7 @@
 *Pair*: with so many operations outstanding, one more is submitted and the oldest completed,
 repeatedly; CPU nanoseconds of the process for a pair. *Expire*: so many operations, all due; CPU
 nanoseconds for one. By hand, an operation with three keys is one entry under each of them.
+`--one bytes NAME SIZE KEYS` prints the memory of one of so many.
 
 Ours are a `KeyedOperation`, completed by `complete`; a subclass of `DelayedOperation` in Python,
 with a condition that is checked twice at submission and by `check_and_complete`; and `defer`. Each
@@ -20,7 +21,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from harness import machine, measure, median, ratios
+from harness import machine, measure, median, ratios, resident_bytes
 
 from purgatory import DelayedOperation, KeyedOperation, Purgatory
 from timingwheel import InlineExecutor, ManualClock, Timer
@@ -175,6 +176,17 @@ def one_expiry(name: str, count: int, keys: int) -> dict[str, float]:
     return {"expiry": (time.process_time_ns() - start) / count}
 
 
+def one_size(name: str, count: int, keys: int) -> dict[str, float]:
+    """Return the resident bytes of one operation of so many, without its keys."""
+    contestant: Contestant = OURS[name]() if name in OURS else ByHand()
+    waiting = [tuple(range(n * keys, (n + 1) * keys)) for n in range(count)]
+    futures: list[object] = [None] * count
+    before = resident_bytes()
+    for number, some in enumerate(waiting):
+        futures[number] = contestant.submit(some)
+    return {"bytes": (resident_bytes() - before) / count}
+
+
 def main() -> None:
     """Run everything and print it as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -185,7 +197,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.one:
         kind, name, *numbers = options.one
-        run = one_pair if kind == "pair" else one_expiry
+        run = {"pair": one_pair, "expiry": one_expiry, "bytes": one_size}[kind]
         print(json.dumps(run(name, *map(int, numbers))))
         return
     sizes = [int(size) for size in options.sizes.split(",")]

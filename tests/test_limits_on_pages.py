@@ -1,11 +1,15 @@
 """Limits and periods on the pages are those of the code; test_statements has the defaults."""
 
+import re
+from dataclasses import fields
+
 import pytest
 
 from mq.core.context_core import SLOT_WAIT_S
 from purgatory.cli.process import _ENOUGH
 from purgatory.journal.journals import ParquetJournal
 from purgatory.journal.writer import _WAKE_THRESHOLD
+from purgatory.service import errors
 from purgatory.service.client.async_client import MAX_RUNNING
 from purgatory.service.client.calls import BACKLOG, CALLS_PER_MESSAGE
 from purgatory.service.client.connection import _GIVE_UP_PART, LOST_AFTER_S
@@ -20,16 +24,19 @@ from purgatory.service.config import PARTITION, Config
 from purgatory.service.gateway.count_feed import MOST_KINDS, PERIOD_S
 from purgatory.service.gateway.health import PATIENCE_S
 from purgatory.service.gateway.outcomes import _QUIET_S
-from purgatory.service.gateway.server import KEEP_ALIVE_S, MAX_WAIT_S
+from purgatory.service.gateway.server import KEEP_ALIVE_S, MAX_WAIT_S, StreamingProtocol
 from purgatory.service.http.listening import MAX_CONNECTIONS, REQUEST_S
 from purgatory.service.http.server import _COARSE_ROWS, _COARSE_S
 from purgatory.service.machine_memory import MAX_BYTES, MIN_BYTES, SHARE
+from purgatory.service.nesting import MAX_LEVELS
 from purgatory.service.protocol import MAX_ROOM
 from purgatory.service.server import clock, commits, fair_queue, store_loop
 from purgatory.service.server.jobs import kind_figures
 from purgatory.service.server.jobs.job_timings import MOST_KINDS as TIMED_KINDS
 from purgatory.service.server.leases.job_leases import MAX_LOSSES
+from purgatory.service.server.limits import limit_requests
 from purgatory.service.server.memory import _KEY_BYTES, operation_bytes
+from purgatory.service.server.named_leases.named_leases import MAX_LEASES, MAX_WAITERS
 from purgatory.service.server.network import (
     accept_gate,
     flood_gates,
@@ -40,8 +47,10 @@ from purgatory.service.server.network import (
 from purgatory.service.server.network.network import WORKER_PING_S
 from purgatory.service.server.repeats import load_repeats, repeat_requests, repeat_runs
 from purgatory.service.server.server_health import READY_BOUND_S, STUCK_S
+from purgatory.service.server.validation import MOST_PERIOD_MS
 from purgatory.service.store.rows import KEPT_ATTEMPTS, MAX_BATCH
 from purgatory.service.store.sqlite.schema import MAX_CHECKED
+from purgatory.service.worker.handlers import MAX_CONCURRENCY
 from purgatory.service.worker.held_jobs import LOOK_AHEAD_S, MAX_AHEAD
 from purgatory.service.worker.worker import STOP_TIMEOUT_S
 from tests.test_docs import ROOT, text_of
@@ -69,9 +78,6 @@ LIMITS = [
     ("service.md", f"beyond {MAX_CONNECTIONS} connections the server closes the longest idle"),
     ("service.md", f"have the first {TIMED_KINDS} kinds since the start by name"),
     ("service.md", f"has not returned for {READY_BOUND_S:.0f} s"),
-    ("service.md", f"a payload or value has at most {Config().max_payload_bytes:,} bytes"),
-    ("service.md", f"an operation {Config().max_keys} keys"),
-    ("service.md", f"an interval last at most {Config().max_timeout / 86400:.0f} days"),
     ("service.md", f"at most {MAX_AHEAD} for each"),
     ("service.md", f"has the last {KEPT_ATTEMPTS} attempts"),
     ("console.md", f"its last {KEPT_ATTEMPTS} attempts"),
@@ -80,7 +86,8 @@ LIMITS = [
     ("service.md", f"Of remembered ids it checks at most {MAX_CHECKED:,}"),
     ("protocol.md", f"The {kind_figures.MOST_KINDS} kinds with most jobs have counts of their own"),
     ("gateway.md", f"its server answers within {PATIENCE_S:.0f} s"),
-    ("gateway.md", f"keeps an idle connection for {KEEP_ALIVE_S:.0f} s"),
+    ("gateway.md", f"connections, and an idle one for {KEEP_ALIVE_S:.0f} s"),
+    ("gateway.md", f"keeps at most {StreamingProtocol.max_connections:,} connections"),
     ("gateway.md", f"After {_QUIET_S:.0f} s without an outcome comes a line with a colon"),
     ("gateway.md", f"delivers no further outcome, and ends within {_QUIET_S:.0f} s"),
     ("gateway.md", f"must wait for an answer for longer than {MAX_WAIT_S:.0f} s"),
@@ -117,6 +124,33 @@ def test_a_page_states_the_limit_of_the_code(page, statement):
     """The number on the page is the one in the code."""
     text = " ".join((ROOT / "docs" / page).read_text().split())
     assert " ".join(statement.split()) in text
+
+
+def test_the_table_of_limits():
+    """service.md has each `max_` setting, its default, and the error beyond."""
+    page = (ROOT / "docs" / "service.md").read_text()
+    table = page[page.index("### Limits") : page.index("### Memory and connections")]
+    lines = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    settings = {setting.strip("`"): most for _, most, setting, _ in rows if setting}
+    for setting, most in settings.items():
+        if setting == "max_timeout":
+            assert most == f"{Config().max_timeout / 86400:.0f} days"
+        elif setting != "max_memory":
+            assert most.startswith(f"{getattr(Config(), setting):,}")
+    every = {field.name for field in fields(Config) if field.name.startswith("max_")}
+    assert every - {"max_items"} == settings.keys()
+    for *_, beyond in rows:
+        name = re.search(r"`(\w+)`", beyond)[1]
+        assert hasattr(errors, name) or name == "ValueError"
+    assert f"{MAX_LEVELS} levels" in rows[0][1]
+    repeats = f"{repeat_requests.MOST_OF_A_CLIENT:,}, {repeat_requests.MOST:,}"
+    assert repeats in table
+    assert f"| {MAX_LEASES:,} each |" in table
+    assert MAX_LEASES == MAX_WAITERS
+    assert f"| kinds with a limit or a pause | {limit_requests.MOST:,} |" in table
+    assert f"and for coroutines | {MAX_CONCURRENCY:,} |" in table
+    assert MOST_PERIOD_MS == 10 * 366 * 86_400_000
 
 
 def test_the_limits_in_words():

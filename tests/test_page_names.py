@@ -19,6 +19,8 @@ FOREIGN = {
         *("grpcio", "zstandard"),
     },
     "docs/asyncio.md": {"gthread"},
+    "docs/library.md": {"post_fork"},
+    "docs/service.md": {"Recreate"},
     "docs/atomicity.md": {"CFLAGS", "LDFLAGS"},
     "docs/howto/web-timeouts.md": {"request.is_disconnected"},
     "docs/performance.md": {"ScheduledThreadPoolExecutor"},

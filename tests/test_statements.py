@@ -141,7 +141,6 @@ STATEMENTS = [
     ("gateway.md", f"for `wait` and at most {MAX_WAIT_S:.0f} s"),
     ("service.md", f'bind = "{settings()["bind"]}"'),
     ("service.md", f'http_bind = "{settings()["http_bind"]}"'),
-    ("service.md", f"at most {MAX_LEVELS} levels"),
     ("protocol.md", f"at most {MAX_LEVELS} levels"),
     ("service.md", f"max_pending = {settings()['max_pending']:_}"),
     ("service.md", f'retention = "{settings()["retention"] / 86400:.0f}d"'),

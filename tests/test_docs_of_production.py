@@ -1,0 +1,253 @@
+"""What the pages say of the library and of handlers in production is what the code does."""
+
+import copy
+import gc
+import logging
+import pickle
+import threading
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+import purgatory
+import timingwheel
+from purgatory import Client, KeyedOperation, Purgatory, Worker, next_times
+from purgatory.service import Config, JobFailed, ServiceDaemon
+from purgatory.service.backup import back_up, restore
+from purgatory.service.errors import OperationIdTaken
+from purgatory.service.http import listening
+from purgatory.testing import ManualPurgatory
+from purgatory.trace.tables import EVENTS, EXTENSIONS, JOBS, OPERATIONS, OUTCOMES
+from tests.test_docs import text_of
+from tests.testing.purgatory_harness import HANG
+from timingwheel import InlineExecutor, ManualClock, Timer, TimerFull
+
+IN_MEMORY = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="")
+
+
+def test_what_a_callback_may_do_with_its_own_task():
+    """library.md: `add` re-arms it, `cancel` returns False."""
+    clock, answers = ManualClock(), []
+    timer = Timer(clock=clock, executor=InlineExecutor())
+
+    def again():
+        answers.append(task.cancel())
+        timer.add(task)
+
+    task = timer.schedule(1, again)
+    for _ in range(2):
+        clock.advance(1)
+        timer.advance_clock()
+    assert answers == [False, False]
+    timer.close()
+    assert "`cancel` of its own task returns False" in text_of("docs/library.md")
+
+
+def test_a_bound_of_waiting_operations():
+    """library.md: that of a shared timer."""
+    timer = Timer(max_pending=1, clock=ManualClock(), executor=InlineExecutor())
+    with Purgatory(timer=timer) as purgatory:
+        purgatory.defer("a")
+        with pytest.raises(TimerFull):
+            purgatory.defer("b")
+        assert purgatory.complete("a") == 1
+        purgatory.defer("b")
+    timer.close()
+
+
+@pytest.mark.parametrize("take", [copy.copy, pickle.dumps])
+def test_what_cannot_be_copied(take):
+    """library.md: timers, purgatories, operations and futures."""
+    with ManualPurgatory() as purgatory:
+        operation = KeyedOperation(1)
+        purgatory.try_complete_else_watch(operation, ["k"])
+        for thing in (purgatory, purgatory.timer, operation, purgatory.defer("k")):
+            with pytest.raises(TypeError):
+                take(thing)
+
+
+def fail(*_):
+    """Raise an error, as a callback."""
+    raise ValueError("of a callback")
+
+
+class Failing(KeyedOperation):
+    """Raises in a method."""
+
+    def on_complete(self):
+        fail()
+
+
+def test_the_level_of_exceptions_of_callbacks(caplog):
+    """library.md: ERROR, with the traceback, below the names of the packages."""
+    with ManualPurgatory() as purgatory:
+        purgatory.timer.schedule(1, fail)
+        purgatory.advance(1)
+        purgatory.try_complete_else_watch(Failing(1), ["k"])
+        purgatory.defer("k").add_done_callback(fail)
+        assert purgatory.complete("k") == 2
+    assert len(caplog.records) == 3
+    assert {record.levelno for record in caplog.records} == {logging.ERROR}
+    assert all(record.exc_info for record in caplog.records)
+    packages = {record.name.partition(".")[0] for record in caplog.records}
+    assert packages == {"timingwheel", "purgatory"}
+
+
+def test_the_log_of_a_failed_attempt(caplog):
+    """service.md: a warning with the traceback; the coroutines of a worker share a loop."""
+    with (
+        ServiceDaemon(IN_MEMORY) as service,
+        Client(service.server.address, name="shop") as client,
+    ):
+        worker = Worker(service.server.address, name="shop", max_attempts=1)
+        worker.on("fail")(fail)
+        for kind in ("a", "b"):
+
+            @worker.on(kind)
+            async def where(job):
+                return threading.current_thread().name
+
+        with worker:
+            with pytest.raises(JobFailed):
+                client.schedule(0, kind="fail").result(HANG)
+            names = {client.schedule(0, kind=kind).result(HANG) for kind in ("a", "b")}
+    assert names == {"shop-worker-loop"}
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert record.exc_info
+    assert f"level WARNING, logger `{record.name}`" in text_of("docs/service.md")
+
+
+def test_a_worker_may_start_before_its_server(tmp_path):
+    """service.md: it waits for a server."""
+    address = f"ipc://{tmp_path}/server"
+    worker = Worker(address, name="shop")
+    worker.on("sum")(lambda job: sum(job.payload))
+    with (
+        worker,
+        ServiceDaemon(Config(memory=True, bind=address, http_bind="")),
+        Client(address, name="shop") as client,
+    ):
+        assert client.schedule(0, kind="sum", payload=[1, 2]).result(HANG) == 3
+    assert "It may start before the server" in text_of("docs/service.md")
+
+
+def test_what_is_not_in_the_journal():
+    """service.md: payloads, results and values."""
+    columns = {
+        column.name
+        for table in (OPERATIONS, EVENTS, EXTENSIONS, OUTCOMES, JOBS)
+        for column in table.columns
+    }
+    assert columns.isdisjoint({"payload", "result", "value"})
+    assert {"error", "tags", "keys"} <= columns
+
+
+def test_which_jobs_a_restored_backup_runs_again(tmp_path):
+    """service.md: those that have ended since; later ones are unknown."""
+    original = Config(data_dir=tmp_path / "data", bind="tcp://127.0.0.1:0", http_bind="")
+    with (
+        ServiceDaemon(original) as service,
+        Client(service.server.address, name="shop") as client,
+    ):
+        client.schedule(3600, kind="mail", job_id="before")
+        back_up(original, tmp_path / "backup")
+        assert client.cancel_job("before")
+        client.schedule(3600, kind="mail", job_id="later")
+    restore(tmp_path / "backup", tmp_path / "restored")
+    restored = replace(original, data_dir=tmp_path / "restored")
+    with (
+        ServiceDaemon(restored) as service,
+        Client(service.server.address, name="shop") as client,
+    ):
+        assert client.job("before").state == "scheduled"
+        assert client.job("later") is None
+    statement = "jobs that have ended since run again, and later ids are unknown"
+    assert statement in text_of("docs/service.md")
+
+
+def test_how_long_requests_last_at_the_end_of_a_gateway():
+    """service.md: a second."""
+    assert listening._GRACE == 1
+    assert "it cuts off what lasts longer than a second" in text_of("docs/service.md")
+
+
+def test_what_waiters_of_a_key_get():
+    """tutorial.md: the same value, in order of submission; an operation is submitted once."""
+    order, value = [], []
+    with ManualPurgatory() as purgatory:
+        for number in range(3):
+            purgatory.defer("k").add_done_callback(
+                lambda future, number=number: order.append((number, future.result() is value))
+            )
+        gc.collect()
+        assert purgatory.complete("k", value) == 3
+        assert order == [(0, True), (1, True), (2, True)]
+        operation = KeyedOperation(1)
+        purgatory.try_complete_else_watch(operation, ["k"])
+        purgatory.complete("k")
+        with pytest.raises(ValueError, match="was submitted already"):
+            purgatory.try_complete_else_watch(operation, ["k"])
+
+
+def test_a_recurring_task_that_ends_itself():
+    """library.md: `cancel` within a run."""
+    runs = []
+    with ManualPurgatory() as purgatory:
+
+        def run():
+            runs.append(1)
+            if len(runs) == 2:
+                recurring.cancel()
+
+        recurring = purgatory.timer.every(1, run)
+        purgatory.advance(9)
+    assert len(runs) == 2
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("0 0 L * *", "2027-01-31"),
+        ("0 0 * * MON#2", "2027-01-11"),
+        ("0 0 * * 1", "2027-01-04"),
+        ("*/15 9-17 1,15 * *", "2027-01-15"),
+        ("@daily", "2027-01-02"),
+    ],
+)
+def test_what_a_pattern_may_have(pattern, expected):
+    """howto/nightly-report.md: five fields, and some signs."""
+    after = datetime(2027, 1, 1, 23, tzinfo=UTC)
+    (first,) = next_times(pattern, "UTC", 1, after)
+    assert f"{first:%Y-%m-%d}" == expected
+    with pytest.raises(ValueError, match="expected minute"):
+        next_times(f"0 {pattern} 0 0", "UTC")
+
+
+def test_what_a_wait_without_an_end_does():
+    """service.md: TimeoutError, and the job goes on; payloads are in lists."""
+    with (
+        ServiceDaemon(IN_MEMORY) as service,
+        Client(service.server.address, name="shop") as client,
+        Client(service.server.address, name="other") as other,
+    ):
+        job = client.schedule(3600, kind="mail", job_id="m", payload=[1])
+        with pytest.raises(TimeoutError):
+            job.result(timeout=0)
+        assert job.status().state == "scheduled"
+        (listed,) = client.list(state="pending")
+        assert listed.payload == [1]
+        with pytest.raises(OperationIdTaken):
+            other.schedule(3600, kind="mail", job_id="m")
+
+
+def test_the_bases_of_errors():
+    """library.md: one for each package."""
+    bases = {timingwheel: timingwheel.TimerError, purgatory: purgatory.PurgatoryError}
+    for package, base in bases.items():
+        found = [getattr(package, name) for name in package.__all__]
+        errors = [each for each in found if isinstance(each, type) and issubclass(each, Exception)]
+        assert errors
+        assert all(issubclass(error, base) for error in errors)
+        assert f"`{base.__name__}`" in text_of("docs/library.md")
