@@ -40,6 +40,20 @@ def _supports_nowait_read() -> bool:
 _BLOCKING_EVENTFD = _supports_nowait_read()
 
 
+class _Closer:
+    """Closes descriptors once dropped."""
+
+    __slots__ = ("_close", "_fds")
+
+    def __init__(self, fds: list[int]) -> None:
+        self._fds = fds
+        self._close = os.close  # at the interpreter's exit, modules may be empty
+
+    def __del__(self) -> None:
+        while self._fds:
+            self._close(self._fds.pop())
+
+
 class Signaler:
     """A pollable wake-up. Signals merge.
 
@@ -48,7 +62,10 @@ class Signaler:
     Once closed, `send`, `wait`, `wait_and_clear` and `recv` raise OSError (EBADF).
     """
 
-    __slots__ = ("__weakref__", "_fds", "_is_blocking", "_poll", "_read_fd", "_write_fd")
+    __slots__ = (
+        *("__weakref__", "_closer", "_fds"),
+        *("_is_blocking", "_poll", "_read_fd", "_write_fd"),
+    )
 
     def __init__(self, *, use_pipe: bool = False) -> None:
         self._fds: list[int] = []  # what __del__ closes
@@ -130,9 +147,10 @@ class Signaler:
         """Close the descriptors, whose signals are the parent's."""
         self.close()
 
-    def __del__(self) -> None:
+    def __del__(self, new_closer: type[_Closer] = _Closer) -> None:
+        # Not closed here: finalizers of the same garbage may still send.
         if hasattr(self, "_fds"):  # else interrupted before there was anything
-            self.close()
+            self._closer = new_closer(self._fds)
 
     def __reduce_ex__(self, protocol: object) -> Any:
         raise TypeError(f"{self!r} cannot be copied or pickled: it has descriptors")

@@ -125,6 +125,27 @@ def test_a_signaler_that_is_dropped_gives_the_descriptors_back():
         os.fstat(fd)
 
 
+def test_finalizers_of_the_same_garbage_may_signal():
+    """A collection may finalize the signaler first; its descriptors are closed after all others."""
+    seen = []
+
+    class Owner:
+        def __del__(self):
+            self.signaler.send()
+            seen.append(self.signaler.fileno())
+
+    owners = [Owner()]
+    signaler = Signaler()
+    owners.append(Owner())
+    for owner in owners:
+        owner.signaler, owner.owners = signaler, owners
+    del owner, owners, signaler
+    gc.collect()
+    assert len(seen) == 2
+    with pytest.raises(OSError, match="descriptor"):
+        os.fstat(seen[0])
+
+
 def test_children_do_not_inherit_it(signaler):
     """The descriptors are closed on exec."""
     assert not os.get_inheritable(signaler.fileno())
