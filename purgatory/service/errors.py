@@ -73,7 +73,7 @@ class JobCancelled(ServiceError):
         self.reason = reason
 
     def __str__(self) -> str:
-        why = f": {self.reason}" if self.reason else ""
+        why = f": {self.reason}" if self.reason not in ("", "cancelled") else ""
         return f"job {self.job_id!r} was cancelled{why}"
 
 

@@ -7,13 +7,13 @@ call.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from purgatory.spark.errors import TableError, wrapping_spark_errors
 from purgatory.spark.filesystem import local_name
-from purgatory.spark.tables.footers import UNTYPED, footer_types
+from purgatory.spark.tables.footers import LIST, STRING, UNTYPED, footer_types
 from purgatory.spark.tables.schema import EVENTS, EXTENSIONS, OPERATIONS
 from purgatory.spark.tables.timestamps import TIME_COLUMNS
 
@@ -27,7 +27,7 @@ _WANTED: Final = {
 _INTEGERS: Final = ("int", "bigint")
 _UNSIGNED: Final = "INTEGER(64,false)"
 _OF_INTEGERS: Final = ("INT32", "INT64", "INTEGER(")
-_OTHERS: Final = {"string": "STRING", "boolean": "BOOLEAN"}
+_OTHERS: Final = {"string": STRING, "boolean": "BOOLEAN", "array<string>": LIST}
 
 
 class ParquetFiles(NamedTuple):
@@ -37,13 +37,17 @@ class ParquetFiles(NamedTuple):
     columns: list[str]
 
 
-def check_types(spark: SparkSession, files: Iterable[str], columns: Iterable[str]) -> None:
-    """Raise `TableError` for a file with a column that a stream would misread or cannot read."""
+def check_types(spark: SparkSession, files: Sequence[str], columns: Iterable[str]) -> list[str]:
+    """Return the columns that all files have.
+
+    Raises `TableError` for a column that a stream would misread or cannot read.
+    """
     names = [*columns]
-    for file in files:
-        with wrapping_spark_errors(file):
-            (types,) = footer_types(spark, [file], names)
+    with wrapping_spark_errors(files[0] if len(files) == 1 else "a Parquet file"):
+        found = footer_types(spark, files, names)
+    for file, types in zip(files, found, strict=True):
         _check_file(file, types)
+    return [name for name in names if all(name in types for types in found)]
 
 
 def _check_file(file: str, types: Mapping[str, str]) -> None:
@@ -57,16 +61,14 @@ def _check_file(file: str, types: Mapping[str, str]) -> None:
 
 
 def _is_of_type(kind: str, wanted: str) -> bool:
+    if kind == UNTYPED:  # the rules decide row by row
+        return True
     if wanted in _INTEGERS:
-        # Parquet keeps nulls without a type as integers: Spark reads integers of them, and no more.
-        return kind == UNTYPED or (kind != _UNSIGNED and kind.startswith(_OF_INTEGERS))
-    # Spark would take any bytes for a text. Lists have many forms.
-    return kind == _OTHERS[wanted] if wanted in _OTHERS else kind != UNTYPED
+        return kind != _UNSIGNED and kind.startswith(_OF_INTEGERS)
+    return kind == _OTHERS[wanted]  # Spark would take any bytes for a text
 
 
 def _shown(kind: str) -> str:
-    if kind == UNTYPED:
-        return "nulls without a type"
     if kind.startswith("TIMESTAMP"):
         return "timestamps"
     return "uint64" if kind == _UNSIGNED else kind

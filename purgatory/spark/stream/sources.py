@@ -14,9 +14,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegralType, LongType, StringType, StructField, StructType
 
+<<<<<<< HEAD
 from purgatory.spark.errors import SparkError, TableError, wrapping_spark_errors
 from purgatory.spark.filesystem import LITERAL_PATHS, escape_glob, file_system_for
 from purgatory.spark.stream.event_time import ControlSource
+=======
+from purgatory.spark.errors import SparkError, TableError
+from purgatory.spark.filesystem import escape_glob, file_system_for
+>>>>>>> w-open
 from purgatory.spark.stream.file_types import check_types
 from purgatory.spark.tables.line_parser import (
     FILE,
@@ -30,6 +35,7 @@ from purgatory.spark.tables.reader import PARQUET, format_of, parsed_lines
 from purgatory.spark.tables.row_checks import (
     ParsedRows,
     TableSpec,
+    check_columns,
     good_columns,
     parse_rows,
     rejection_reason,
@@ -229,10 +235,7 @@ def _check_one_file(spark: SparkSession, source: Source, table: TableSpec) -> No
     names = sorted(name for name in sizes if sizes[name] and format_of(name) == PARQUET)
     if source.format == PARQUET and names:
         path = f"{place}/{names[0]}"
-        check_types(spark, [path], table.schema.names)
-        with wrapping_spark_errors(path):
-            rows = spark.read.options(**LITERAL_PATHS).parquet(path)
-        parse_rows(table, rows, f"{path}: ")
+        check_columns(table, check_types(spark, [path], table.schema.names), f"{path}: ")
 
 
 def _requested_schema(table: TableSpec) -> StructType:

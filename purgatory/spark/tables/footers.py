@@ -1,14 +1,16 @@
 """What the footers of Parquet files say of a table's columns.
 
 Spark infers types of all columns of a file, and refuses a file with a column of a type that Spark
-does not know, even if no query uses the column. It also takes a column of nulls without a type for
-integers. The footers tell more, of the table's columns alone.
+does not know, even if no query uses the column. Spark takes a column of nulls without a type for
+integers, durations too, and JSON and enumerations for texts. The footers tell more, of the table's
+columns alone.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -26,7 +28,11 @@ if TYPE_CHECKING:
 UNTYPED: Final = "UNKNOWN"
 # A type of Arrow, as pandas writes differences of times. For Parquet such a column holds integers.
 DURATION: Final = "DURATION"
-_LIST: Final = "LIST"
+STRING: Final = "STRING"
+#: A list of texts, in any layout; a list of another type is `LIST of TYPE`.
+LIST: Final = "LIST"
+_REPEATED: Final = "REPEATED"
+_READERS: Final = 8
 _OF_ARROW: Final = "ARROW:schema"
 
 
@@ -43,30 +49,46 @@ class FooterColumns(NamedTuple):
 
 
 def footer_types(
-    spark: SparkSession, files: Iterable[str], names: Collection[str]
+    spark: SparkSession, files: Sequence[str], names: Collection[str]
 ) -> list[dict[str, str]]:
     """Return the logical types of columns in each file, or physical ones of columns without.
 
     Raises `TableError` for a file with a name that differs from one of `names` only by case.
     """
-    return [_types_in(file, _metadata(spark, file), names) for file in files]
+    known: dict[tuple[str, str], dict[str, str]] = {}
+    return [_types_in(footer, names, known) for footer in _read_footers(spark, files)]
 
 
-def _types_in(file: str, metadata: Any, names: Collection[str]) -> dict[str, str]:
-    schema = metadata.getSchema()
-    _check_case(file, [str(column.getName()) for column in schema.getFields()], names)
-    durations = _durations(metadata.getKeyValueMetaData().get(_OF_ARROW))
-    return {
-        name: DURATION if name in durations else _type_name(schema.getType(name))
-        for name in names
-        if schema.containsField(name)
-    }
+class _Footer(NamedTuple):
+    """The schema of a file, also as text, and Arrow's copy of the schema, or ""."""
+
+    file: str
+    schema: Any
+    text: str
+    arrow: str
 
 
-def _durations(written: str | None) -> set[str]:
+def _types_in(
+    footer: _Footer, names: Collection[str], known: dict[tuple[str, str], dict[str, str]]
+) -> dict[str, str]:
+    """Return the types of columns; each question to Java takes long, so `known` has the answers."""
+    key = footer.text, footer.arrow
+    if key not in known:
+        schema = footer.schema
+        _check_case(footer.file, [str(column.getName()) for column in schema.getFields()], names)
+        durations = _durations(footer.arrow)
+        known[key] = {
+            name: DURATION if name in durations else _type_name(schema.getType(name))
+            for name in names
+            if schema.containsField(name)
+        }
+    return known[key]
+
+
+def _durations(written: str) -> set[str]:
     """Return the columns of a file that are durations by the schema that Arrow writes."""
     try:
-        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(written or "")))
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(written)))
     except (ValueError, EOFError, OSError):  # of another program
         return set()
     return {field.name for field in schema if pa.types.is_duration(field.type)}
@@ -77,27 +99,45 @@ def _type_name(column: Any) -> str:
 
     A list of nulls without a type, as pyarrow writes empty lists, is untyped.
     """
+    name = _own_name(column)
+    if name == LIST or str(column.getRepetition()) == _REPEATED:
+        while not column.isPrimitive():
+            column = column.asGroupType().getType(0)
+        name = _own_name(column)
+        return {STRING: LIST, UNTYPED: UNTYPED}.get(name, f"{LIST} of {name}")
+    return name
+
+
+def _own_name(column: Any) -> str:
     logical = column.getLogicalTypeAnnotation()
     if logical is None and column.isPrimitive():
         return str(column.asPrimitiveType().getPrimitiveTypeName())
-    if str(logical) == _LIST:
-        while not column.isPrimitive():
-            column = column.asGroupType().getType(0)
-        return UNTYPED if str(column.getLogicalTypeAnnotation()) == UNTYPED else _LIST
     return str(logical)
 
 
-def footer_columns(spark: SparkSession, file: str, names: Collection[str]) -> FooterColumns:
-    """Return what a file says of some columns; `TableError` as for `footer_types`."""
+def group_by_columns(
+    spark: SparkSession, files: Sequence[str], names: Collection[str]
+) -> dict[FooterColumns, list[str]]:
+    """Group files that say the same of some columns; `TableError` as for `footer_types`."""
+    known: dict[tuple[str, str], dict[str, str]] = {}
+    alike: dict[tuple[str, str], FooterColumns] = {}
+    groups: dict[FooterColumns, list[str]] = {}
+    for footer in _read_footers(spark, files):
+        key = footer.text, footer.arrow
+        if key not in alike:
+            alike[key] = _columns(spark, footer.schema, _types_in(footer, names, known))
+        groups.setdefault(alike[key], []).append(footer.file)
+    return groups
+
+
+def _columns(spark: SparkSession, schema: Any, types: Mapping[str, str]) -> FooterColumns:
     jvm: Any = spark.sparkContext._jvm
-    metadata = _metadata(spark, file)
-    types = _types_in(file, metadata, names)
     typed = [name for name, kind in types.items() if kind != UNTYPED]
     if not typed:
         return FooterColumns("", tuple(types.items()))
     columns = jvm.java.util.ArrayList()
     for name in typed:
-        columns.add(metadata.getSchema().getType(name))
+        columns.add(schema.getType(name))
     chosen = jvm.org.apache.parquet.schema.MessageType("table", columns)
     parquet = jvm.org.apache.spark.sql.execution.datasources.parquet
     converter = parquet.ParquetToSparkSchemaConverter(spark._jsparkSession.sessionState().conf())
@@ -111,17 +151,28 @@ def _check_case(file: str, found: Collection[str], names: Collection[str]) -> No
         raise TableError(str(error)) from None
 
 
-def _metadata(spark: SparkSession, file: str) -> Any:
+def _read_footers(spark: SparkSession, files: Sequence[str]) -> list[_Footer]:
+    """Read footers, several at a time: an object store answers slowly."""
     context = spark.sparkContext
     jvm: Any = context._jvm
     settings = jvm.org.apache.hadoop.conf.Configuration(context._jsc.hadoopConfiguration())
     # Without files of checksums: Hadoop cannot name the one of a file with a colon.
     settings.set("fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
     settings.set("fs.file.impl.disable.cache", "true")
-    path = jvm.org.apache.hadoop.fs.Path(file)
-    source = jvm.org.apache.parquet.hadoop.util.HadoopInputFile.fromPath(path, settings)
-    reader = jvm.org.apache.parquet.hadoop.ParquetFileReader.open(source)
-    try:
-        return reader.getFileMetaData()
-    finally:
-        reader.close()
+    # Each part of these names is a question to Java.
+    path, hadoop = jvm.org.apache.hadoop.fs.Path, jvm.org.apache.parquet.hadoop
+    source, reader = hadoop.util.HadoopInputFile, hadoop.ParquetFileReader
+
+    def read(file: str) -> _Footer:
+        opened = reader.open(source.fromPath(path(file), settings))
+        try:
+            metadata = opened.getFileMetaData()
+        finally:
+            opened.close()
+        schema, arrow = metadata.getSchema(), metadata.getKeyValueMetaData().get(_OF_ARROW)
+        return _Footer(file, schema, str(schema), str(arrow or ""))
+
+    if len(files) == 1:  # each new thread makes a connection to Java
+        return [read(files[0])]
+    with ThreadPoolExecutor(_READERS) as pool:
+        return list(pool.map(read, files))

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import DecimalType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from purgatory.printable import printable
 from purgatory.spark.errors import SPARK_ERRORS, TableError, error_message
@@ -27,7 +27,13 @@ from purgatory.spark.filesystem import (
     find_paths,
     local_name,
 )
-from purgatory.spark.tables.footers import DURATION, FooterColumns, footer_columns, footer_types
+from purgatory.spark.tables.footers import (
+    DURATION,
+    LIST,
+    FooterColumns,
+    footer_types,
+    group_by_columns,
+)
 from purgatory.spark.tables.line_parser import (
     CSV,
     FAULT,
@@ -48,6 +54,7 @@ from purgatory.spark.tables.row_checks import (
     TableSpec,
     check_rows,
     parse_rows,
+    wrong_type,
 )
 from purgatory.spark.tables.schema import SEQUENCE
 from purgatory.spark.tables.timestamps import (
@@ -75,6 +82,8 @@ _ROW_OF_PARTITION: Final = (1 << 33) - 1
 # Spark's error of a type that it cannot hold, and its hidden column of facts on the file.
 _ILLEGAL_TYPE: Final = "PARQUET_TYPE_ILLEGAL"
 _METADATA: Final = "_metadata"
+# Types that Spark takes for integers or texts.
+_MISTAKEN: Final = "DECIMAL", DURATION, "TIMESTAMP(NANOS", "JSON", "ENUM", f"{LIST} of"
 _CASE_SENSITIVE: Final = "spark.sql.caseSensitive"
 _SAMPLED_LINES: Final = 20
 
@@ -254,9 +263,7 @@ def _parse_inferred(
     schema = _merged_schema(spark, files)
     check_case(path, schema.names, table.schema.names)
     rows = spark.read.options(**_options(files)).schema(schema).parquet(*files)
-    odd = _odd_columns(spark, rows, table)
-    # One footer is enough for most tables: a journal may have thousands.
-    types = footer_types(spark, files if odd else files[:1], table.schema.names)
+    types = footer_types(spark, files, table.schema.names)
     if _METADATA in rows.columns or len({*map(str, types)}) > 1:
         return _parse_by_footers(spark, files, table)
     return [_parsed_parquet(rows, table, types[0], path)]
@@ -275,10 +282,7 @@ def _parse_by_footers(
     spark: SparkSession, files: Sequence[str], table: TableSpec
 ) -> list[ParsedRows]:
     """Parse files by the footers, which tell the types of the table's columns alone."""
-    groups: dict[FooterColumns, list[str]] = {}
-    for file in files:
-        found = footer_columns(spark, file, table.schema.names)
-        groups.setdefault(found, []).append(file)
+    groups = group_by_columns(spark, files, table.schema.names)
     return [_parse_group(spark, group, table, found) for found, group in groups.items()]
 
 
@@ -295,7 +299,7 @@ def _parse_group(
 def _parsed_parquet(
     rows: DataFrame, table: TableSpec, types: Mapping[str, str], path: str
 ) -> ParsedRows:
-    parsed = _with_odd_columns(parse_rows(table, rows, f"{path}: "), types, path)
+    parsed = _with_odd_columns(parse_rows(table, rows, f"{path}: "), table, types, path)
     names = [name for name in table.schema.names if name in rows.columns]
     file, position = _file_column(), F.col(f"{_METADATA}.row_index")
     rows = parsed.rows.select(*names, file.alias(FILE), position.alias(PLACE))
@@ -314,30 +318,16 @@ def _condition(error: BaseException) -> str | None:
     return error.getCondition() if isinstance(error, PySparkException) else None
 
 
-def _odd_columns(spark: SparkSession, rows: DataFrame, table: TableSpec) -> list[str]:
-    """Return the columns whose types only the footers tell."""
-    integers = reads_nanoseconds_as_integers(spark)
-    return [
-        column.name
-        for column in rows.schema
-        if column.name in table.schema.names
-        and (
-            isinstance(column.dataType, DecimalType)
-            or (integers and isinstance(column.dataType, LongType))
-        )
-    ]
-
-
-def _with_odd_columns(parsed: ParsedRows, types: Mapping[str, str], path: str) -> ParsedRows:
-    """Turn nanoseconds into milliseconds; refuse durations, and decimals but unsigned integers."""
+def _with_odd_columns(
+    parsed: ParsedRows, table: TableSpec, types: Mapping[str, str], path: str
+) -> ParsedRows:
+    """Turn nanoseconds into milliseconds; refuse types that Spark takes for others."""
     columns = dict(parsed.columns)
     for name, kind in types.items():
-        if is_nanoseconds(kind) and name not in TIME_COLUMNS:
-            raise TableError(f"{path}: column {name} holds timestamps, expected bigint")
-        if is_nanoseconds(kind):
+        if is_nanoseconds(kind) and name in TIME_COLUMNS:
             columns[name] = columns[name]._replace(value=ms_of_nanoseconds(columns[name].value))
-        elif kind.startswith(("DECIMAL", DURATION)):
-            raise TableError(f"{path}: column {name} holds {kind}, expected bigint")
+        elif kind.startswith(_MISTAKEN):
+            raise wrong_type(table.schema[name], kind, f"{path}: ")
     return parsed._replace(columns=columns)
 
 

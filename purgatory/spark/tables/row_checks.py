@@ -230,10 +230,13 @@ def check_columns(table: TableSpec, names: Sequence[str], where: str = "") -> No
 
 def _check_type(field: StructField, found: DataType, where: str) -> None:
     if not _is_of_type(found, field.dataType):
-        expected = _widest(field.dataType).simpleString()
-        raise TableError(
-            f"{where}column {field.name} holds {found.simpleString()}, expected {expected}"
-        )
+        raise wrong_type(field, found.simpleString(), where)
+
+
+def wrong_type(field: StructField, found: str, where: str) -> TableError:
+    """Return the error for a column of a wrong type."""
+    expected = _widest(field.dataType).simpleString()
+    return TableError(f"{where}column {field.name} holds {found}, expected {expected}")
 
 
 def _is_of_type(found: DataType, wanted: DataType) -> bool:

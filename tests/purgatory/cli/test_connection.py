@@ -15,10 +15,7 @@ pytestmark = pytest.mark.usefixtures("no_thread_is_left")
         (["defer", "k", "--in", "nan"], "'nan' is not a valid duration"),
         (["defer", "k", "--need", "2"], "need is 2"),
         (["defer", "k", "--in", "1e12"], " s; expected at most 31622400.0 s (max_timeout)"),
-        (
-            ["jobs", "schedule", "--at", "9000-01-01T00:00Z"],
-            " s; expected at most 31622400.0 s (max_timeout)",
-        ),
+        (["jobs", "schedule", "--at", "9000-01-01T00:00Z"], " s; expected at most 31622400.0 s"),
         (["stats", "--patience", "0"], "--patience 0"),
         (["stats", "--patience", "x"], "--patience x"),
         (["stats", "--key", "f"], "come together"),

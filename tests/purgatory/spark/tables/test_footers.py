@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from purgatory.spark.errors import TableError
-from purgatory.spark.tables.footers import UNTYPED, footer_columns, footer_types
+from purgatory.spark.tables.footers import UNTYPED, footer_types, group_by_columns
 from purgatory.spark.tables.reader import read_table
 from purgatory.spark.tables.row_checks import OPERATIONS_TABLE
 
@@ -19,7 +19,7 @@ def test_only_the_named_columns_count(spark, tmp_path):
     file = str(tmp_path / "a b%20c.parquet")
     columns = {"key": ["a"], "at_ms": [1], "failed": pa.nulls(1), "x": pa.array([1], pa.float16())}
     pq.write_table(pa.table(columns), file)
-    found = footer_columns(spark, file, NAMES)
+    (found,) = group_by_columns(spark, [file], NAMES)
     fields = json.loads(found.schema)["fields"]
     assert [(field["name"], field["type"]) for field in fields] == [
         ("key", "string"),
@@ -35,7 +35,7 @@ def test_a_file_without_a_typed_column(spark, tmp_path):
     """Its schema is empty: the caller names the missing columns."""
     file = str(tmp_path / "e.parquet")
     pq.write_table(pa.table({"key": pa.nulls(1), "x": [1]}), file)
-    assert footer_columns(spark, file, NAMES) == ("", (("key", UNTYPED),))
+    assert group_by_columns(spark, [file], NAMES) == {("", (("key", UNTYPED),)): [file]}
 
 
 def test_a_list_of_nulls_is_untyped(spark, tmp_path):
@@ -55,9 +55,9 @@ def test_names_that_differ_only_by_case(spark, tmp_path):
     """Only if one of them is a column of the table."""
     file = str(tmp_path / "e.parquet")
     pq.write_table(pa.table({"key": ["a"], "x": [1], "X": [2]}), file)
-    assert footer_columns(spark, file, NAMES).untyped == []
+    assert [found.untyped for found in group_by_columns(spark, [file], NAMES)] == [[]]
     for name in ("key", "at_ms"):  # beside the table's own, and instead
         pq.write_table(pa.table({"key": ["a"], name.title(): ["b"]}), file)
         words = f"column {name.title()} differs from {name} only by case"
         with pytest.raises(TableError, match=words):
-            footer_columns(spark, file, NAMES)
+            group_by_columns(spark, [file], NAMES)

@@ -451,6 +451,30 @@ def test_durations_of_parquet_are_no_timestamps(spark, tmp_path):
             read_table(spark, str(tmp_path), EVENTS_TABLE)
 
 
+JSON_TEXTS = pa.array(['"k"'], pa.json_())
+
+
+@pytest.mark.parametrize(
+    ("column", "good", "bad"),
+    [
+        ("timeout_ms", pa.array([5]), pa.array([5_000], pa.duration("us"))),
+        ("kind", pa.array(["k"]), JSON_TEXTS),
+        ("keys", pa.array([["k"]]), pa.ListArray.from_arrays([0, 1], JSON_TEXTS)),
+    ],
+)
+def test_a_type_that_spark_takes_for_another_is_refused_in_each_file(
+    spark, tmp_path, column, good, bad
+):
+    """As in a replay; Spark infers the same schema of both files."""
+    columns = {"op_id": ["o"], "submitted_ms": [1], "timeout_ms": [5], "keys": [["k"]]}
+    for name, array in (("1", good), ("2", bad)):
+        pq.write_table(pa.table({**columns, column: array}), tmp_path / f"{name}.parquet")
+    with pytest.raises(TraceError, match=f"2.parquet: column {column} holds"):
+        list(read_operations_in_process(tmp_path))
+    with pytest.raises(TableError, match=rf"2\.parquet: column {column} holds .*, expected "):
+        read_table(spark, str(tmp_path), OPERATIONS_TABLE)
+
+
 def test_names_of_columns_that_differ_only_by_case(spark, tmp_path):
     """Spark takes them for one; they are named before a job starts."""
     pq.write_table(pa.table({"key": ["a"], "KEY": ["b"], "at_ms": [1]}), tmp_path / "e.parquet")

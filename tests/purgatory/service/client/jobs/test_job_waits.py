@@ -67,8 +67,9 @@ def test_a_job_that_ends_later(asking):
         (
             JobStatus("a", "cancelled", error="cancelled by key k"),
             JobCancelled,
-            "job 'a' was cancelled: cancelled by key k",
+            "job 'a' was cancelled: cancelled by key k$",
         ),
+        (JobStatus("a", "cancelled", error="cancelled"), JobCancelled, "job 'a' was cancelled$"),
     ],
 )
 def test_a_job_without_a_result(asking, status, error, words):
