@@ -20,7 +20,7 @@ from purgatory.service.cluster.cluster_status import (
     Role,
 )
 from purgatory.service.cluster.key_check import KeyMark, check_keys
-from purgatory.service.cluster.member import Member
+from purgatory.service.cluster.member import ActiveServer, Member
 from purgatory.service.cluster.standby_page import StandbyPage
 from purgatory.service.cluster.standby_socket import StandbySocket
 from purgatory.service.cluster.store_lease import StoreLease
@@ -50,18 +50,16 @@ class SharedDatabase(Protocol):
         """Open the store. Raises StoreError."""
 
 
-class PostgresDatabase:
+class PostgresDatabase(SharedDatabase):
     """The database that `config` names."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
 
     def open_row(self, holder: str, address: str) -> LeaseRow:
-        """See `SharedDatabase`."""
         return open_lease_row(self._config.store, self._config.partition, holder, address)
 
     def open_store(self, lease: HeldLease) -> Store:
-        """See `SharedDatabase`."""
         config = self._config
         return open_postgres(config.store, config.partition, lease, config.require_replicated)
 
@@ -259,7 +257,7 @@ class ClusterDaemon:
         self.close()
 
 
-class ClusterServer:
+class ClusterServer(ActiveServer):
     """A server for the time of one lease; see `ActiveServer`."""
 
     def __init__(
@@ -290,20 +288,16 @@ class ClusterServer:
 
     @property
     def failure(self) -> Exception | None:
-        """See `ActiveServer`."""
         return self.assembly.server.failure
 
     def start(self) -> None:
-        """See `ActiveServer`."""
         self.assembly.start()
         self.reader = self.assembly.status()
 
     def on_end(self, call: Callable[[], None]) -> None:
-        """See `ActiveServer`."""
         self.assembly.server.on_end(call)
 
     def abort(self, why: Exception) -> None:
-        """See `ActiveServer`."""
         if self._store is not None:
             self._store.stop()
         self.assembly.server.fail(why)

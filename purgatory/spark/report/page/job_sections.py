@@ -6,9 +6,9 @@ from purgatory.spark.report.content import JobHour, JobsReport
 from purgatory.spark.report.formatting import count, duration, share
 from purgatory.spark.report.jobs import job_tables
 from purgatory.spark.report.jobs.job_report import LATE_MS
-from purgatory.spark.report.jobs.job_tables import TableCells
 from purgatory.spark.report.page.charts import draw_week
 from purgatory.spark.report.page.html import figure, paragraph, section, table
+from purgatory.spark.report.tables import TableCells
 
 
 def job_cards(report: JobsReport) -> list[tuple[str, str]]:

@@ -37,6 +37,7 @@ class Database:
     """The database of `url`; `name` returns the name of the next session.
 
     `connect_s` and `answer_s`: the seconds that an attempt to connect, and a group, may take.
+    `interrupt` ends waits.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Database:
         *,
         connect_s: float = CONNECT_S,
         answer_s: float = ANSWER_S,
+        interrupt: Interrupt | None = None,
     ) -> None:
         self._url = url
         self._connect_s = connect_s
@@ -53,7 +55,7 @@ class Database:
         self._name = name
         self._session: DatabaseSession | None = None
         self.where: str = shown_url(url)
-        self.interrupt: Interrupt = Interrupt()
+        self.interrupt: Interrupt = interrupt or Interrupt()
         #: Whether to wait for a lost database; a start does not.
         self.is_patient: bool = False
         #: Why the database could not answer; empty after its next answer. Any thread reads.
