@@ -257,8 +257,9 @@ def test_the_bases_of_errors():
         assert f"`{base.__name__}`" in text_of("docs/library.md")
 
 
-def test_a_job_of_one_attempt_after_a_restart(tmp_path):
+def test_a_job_of_one_attempt_after_a_restart(tmp_path, monkeypatch):
     """service.md: an attempt that has not ended is forgotten, so the job runs again."""
+    monkeypatch.setattr("purgatory.service.worker.worker._FLUSH_S", 0.1)
     config = Config(data_dir=tmp_path / "data", bind="tcp://127.0.0.1:0", http_bind="")
     begun, attempts = threading.Event(), []
     with (
