@@ -1,5 +1,6 @@
 """What the pages say of the library and of handlers in production is what the code does."""
 
+import asyncio
 import copy
 import gc
 import logging
@@ -184,6 +185,9 @@ def test_what_waiters_of_a_key_get():
         gc.collect()
         assert purgatory.complete("k", value) == 3
         assert order == [(0, True), (1, True), (2, True)]
+        error, futures = KeyError("k"), [purgatory.defer("k"), purgatory.defer("k")]
+        assert purgatory.fail("k", error) == 2
+        assert [future.exception() for future in futures] == [error, error]
         operation = KeyedOperation(1)
         purgatory.try_complete_else_watch(operation, ["k"])
         purgatory.complete("k")
@@ -251,3 +255,36 @@ def test_the_bases_of_errors():
         assert errors
         assert all(issubclass(error, base) for error in errors)
         assert f"`{base.__name__}`" in text_of("docs/library.md")
+
+
+def test_a_job_of_one_attempt_after_a_restart(tmp_path, monkeypatch):
+    """service.md: an attempt that has not ended is forgotten, so the job runs again."""
+    monkeypatch.setattr("purgatory.service.worker.worker._FLUSH_S", 0.1)
+    config = Config(data_dir=tmp_path / "data", bind="tcp://127.0.0.1:0", http_bind="")
+    begun, attempts = threading.Event(), []
+    with (
+        ServiceDaemon(config) as service,
+        Client(service.server.address, name="shop") as client,
+    ):
+        client.schedule(0, kind="mail", job_id="once")
+        worker = Worker(service.server.address, name="shop", max_attempts=1)
+
+        @worker.on("mail")
+        async def hang(job):
+            begun.set()
+            await asyncio.Event().wait()
+
+        worker.start()
+        assert begun.wait(HANG)
+        client.flush()
+    with (
+        ServiceDaemon(config) as service,
+        Client(service.server.address, name="shop") as client,
+    ):
+        other = Worker(service.server.address, name="shop", max_attempts=1)
+        other.on("mail")(lambda job: attempts.append(job.attempt))
+        with other:
+            client.result("once", HANG)
+    worker.stop(timeout=0)
+    assert attempts == [1]
+    assert "With `max_attempts=1` a job still runs again" in text_of("docs/service.md")
