@@ -1,6 +1,7 @@
 """Errors of `mq`: pyzmq's classes, and one for mailboxes. Any thread."""
 
 import os
+from errno import EINTR
 from typing import Any
 
 from mq.constants import Errno
@@ -30,7 +31,7 @@ class ZMQError(ZMQBaseError):
     strerror: str
 
     def __init__(self, errno: int | None = None, msg: str | None = None) -> None:
-        super().__init__(errno, msg)
+        # Without the base's constructor `args` are the caller's, as in pyzmq.
         if isinstance(errno, int):
             self.errno = int(errno)
         if msg is None:
@@ -72,6 +73,9 @@ class Again(ZMQError):
 
 class InterruptedSystemCall(ZMQError, InterruptedError):  # type: ignore[misc]
     """EINTR. Never raised here: interrupted waits resume by themselves."""
+
+    def __init__(self, errno: object = None, msg: object = None) -> None:  # noqa: ARG002 - pyzmq's
+        super().__init__(EINTR)
 
 
 class MailboxClosed(ZMQError):

@@ -47,13 +47,14 @@ JOIN_GRACE_S = 0.1  # beyond its timeout, `close` waits so long for a thread to 
 # The measured ticks: docs/performance.md. Three levels reach 52 seconds, four 55 minutes.
 DEFAULT_TICK_MS = 0.2
 DEFAULT_WHEEL_SIZE = 64
+MAX_WHEEL_SIZE = 2**24  # a level of 128 MB; the system may kill a process that takes much more
 
 
 class Timer(TimerCore):
     """Runs tasks after a delay: a hierarchical timing wheel without ticking, after Kafka's.
 
     `tick_ms`: resolution; deadlines are rounded up to ticks, so nothing runs early. `wheel_size`:
-    slots a level, at least 2; with more, long delays are moved less often. `clock`: returns
+    slots a level, 2 to 2**24; with more, long delays are moved less often. `clock`: returns
     milliseconds; default `monotonic_ms`, the system's monotonic clock, so setting the wall clock
     moves no task. If a clock of yours goes back, the timer goes on from its last reading.
     `executor`: None for the timer's own workers (one task at a time unless a task is slow), an
@@ -84,7 +85,7 @@ class Timer(TimerCore):
         if on_error is not None:
             check_callback("on_error", on_error)
         tick_ns = tick_to_ns(tick_ms, self.LEAST_TICK_NS)
-        wheel_size = check_count("wheel_size", wheel_size, 2)
+        wheel_size = check_count("wheel_size", wheel_size, 2, MAX_WHEEL_SIZE)
         limit = 0 if max_pending is None else check_count("max_pending", max_pending, 1)
         reader = clock_reader_for(clock)
         self._runner = TaskRunner(name, reader, on_error)

@@ -14,7 +14,7 @@ pending operations, not with the length of the trace.
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.purgatory import Purgatory
@@ -225,6 +225,9 @@ class Replay:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError(f"{self!r} cannot be copied or pickled: it has a purgatory")
 
 
 def _check_callbacks(**callbacks: object) -> None:

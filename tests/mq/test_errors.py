@@ -1,5 +1,6 @@
 """Errors with pyzmq's numbers and texts."""
 
+import errno
 import os
 import pickle
 
@@ -17,6 +18,7 @@ import mq as zmq
         (zmq.ZMQError(), None, "None"),
         (zmq.Again(), zmq.EAGAIN, os.strerror(zmq.EAGAIN)),
         (zmq.ContextTerminated(), zmq.ETERM, "Context was terminated"),
+        (zmq.InterruptedSystemCall(), errno.EINTR, os.strerror(errno.EINTR)),
         (zmq.MailboxClosed("closed"), zmq.ENOTSOCK, "closed"),
     ],
 )
@@ -25,6 +27,12 @@ def test_number_and_text(error, errno, text):
     assert error.errno == errno
     assert (error.strerror, str(error)) == (text, text)
     assert repr(error) == f"{type(error).__name__}({text!r})"
+
+
+def test_arguments_are_the_callers():
+    """As in pyzmq: what the caller gave, and no more."""
+    errors = zmq.ZMQError(2), zmq.ZMQError(2, "own text"), zmq.ZMQError(errno=2), zmq.Again()
+    assert [error.args for error in errors] == [(2,), (2, "own text"), (), ()]
 
 
 def test_an_error_can_be_pickled():

@@ -73,7 +73,10 @@ class TestConstruction:
 
     @pytest.mark.parametrize(
         "options",
-        [{"tick_ms": 0}, {"tick_ms": -1}, {"wheel_size": 1}, {"max_pending": 0}],
+        [
+            *({"tick_ms": 0}, {"tick_ms": -1}, {"max_pending": 0}),
+            *({"wheel_size": 1}, {"wheel_size": 2**24 + 1}, {"wheel_size": 2**63}),
+        ],
     )
     def test_bad_values(self, options):
         """A wrong value is a ValueError that names the argument."""

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import contextlib
+import gc
 import os
 import subprocess
 import sys
@@ -586,3 +587,22 @@ atexit.register(last)
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.stdout, done.stderr) == ("OperationExpired\n", "")
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_close_in_a_finalizer_of_the_same_garbage(started):
+    """A purgatory closes, although a collection has finalized its parts before."""
+    purgatory = Purgatory(timer=Timer(clock=ManualClock()))
+
+    class Owner:
+        def __del__(self):
+            self.purgatory.close()
+
+    owner = Owner()  # behind the parts in the collector's list
+    if started:
+        purgatory.start()
+    future = purgatory.defer("k")
+    owner.purgatory, owner.itself = purgatory, owner
+    del owner, purgatory
+    gc.collect()
+    assert isinstance(future.exception(0), OperationCancelled)

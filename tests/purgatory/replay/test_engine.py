@@ -1,6 +1,8 @@
 """Replay: its outcomes equal those of the oracle, in virtual and in real time."""
 
+import copy
 import functools
+import pickle
 import tracemalloc
 
 import pytest
@@ -326,3 +328,10 @@ def test_a_wait_beyond_64_bits_is_refused():
             replay.run(rows, [], extensions=extensions)
     with Replay() as replay:
         assert replay.run(rows, [], extensions=extensions).expired == 1
+
+
+@pytest.mark.parametrize("copy_of", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_refuses_copies(copy_of):
+    """A copy would run in the same purgatory."""
+    with Replay() as replay, pytest.raises(TypeError, match="cannot be copied or pickled"):
+        copy_of(replay)
