@@ -14,14 +14,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegralType, LongType, StringType, StructField, StructType
 
-<<<<<<< HEAD
-from purgatory.spark.errors import SparkError, TableError, wrapping_spark_errors
-from purgatory.spark.filesystem import LITERAL_PATHS, escape_glob, file_system_for
-from purgatory.spark.stream.event_time import ControlSource
-=======
 from purgatory.spark.errors import SparkError, TableError
 from purgatory.spark.filesystem import escape_glob, file_system_for
->>>>>>> w-open
+from purgatory.spark.stream.event_time import ControlSource
 from purgatory.spark.stream.file_types import check_types
 from purgatory.spark.tables.line_parser import (
     FILE,
