@@ -187,6 +187,13 @@ def one_size(name: str, count: int, keys: int) -> dict[str, float]:
     return {"bytes": (resident_bytes() - before) / count}
 
 
+ONE: dict[str, Callable[..., dict[str, float]]] = {
+    "pair": one_pair,
+    "expiry": one_expiry,
+    "bytes": one_size,
+}
+
+
 def main() -> None:
     """Run everything and print it as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -197,8 +204,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.one:
         kind, name, *numbers = options.one
-        run = {"pair": one_pair, "expiry": one_expiry, "bytes": one_size}[kind]
-        print(json.dumps(run(name, *map(int, numbers))))
+        print(json.dumps(ONE[kind](name, *map(int, numbers))))
         return
     sizes = [int(size) for size in options.sizes.split(",")]
     print(f"## Purgatory ({machine()}; median of {options.repeats})")
