@@ -15,7 +15,7 @@ from purgatory.service.client.trace_context import wrap
 from purgatory.service.encoding import encode
 from purgatory.service.protocol import LeasedJob
 from purgatory.service.worker.handler_threads import HandlerThreads, KindSlots
-from purgatory.service.worker.handlers import Retry, make_handler
+from purgatory.service.worker.handlers import HandlerLimits, Retry, make_handler
 from purgatory.service.worker.held_jobs import HeldJob
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
@@ -498,8 +498,9 @@ def test_which_attempts_have_a_span(is_traced, traces, is_async):
 
 
 @pytest.mark.parametrize("concurrency", [1, 2, 5])
-def test_coroutines_take_turns(concurrency):
-    """At most so many run at a time; each that ends makes room for the next one."""
+@pytest.mark.parametrize("limit", [None, 1, 2])
+def test_coroutines_take_turns(concurrency, limit):
+    """At most so many run at a time, and of a kind; each that ends makes room for the next one."""
     running, most, ends = set(), [], queue.SimpleQueue()
 
     async def run(job):
@@ -508,10 +509,11 @@ def test_coroutines_take_turns(concurrency):
         await asyncio.sleep(0)
         running.remove(job.id)
 
-    threads = HandlerThreads("w", concurrency, {"": make_handler(run, Retry(1, 0, 0))}, None)
+    handler = make_handler(run, Retry(1, 0, 0), HandlerLimits(None, limit))
+    threads = HandlerThreads("w", concurrency, {"": handler}, None)
     threads.start(lambda held: True, lambda held, error: ends.put(error))
     for number in range(5):
         threads.add(held(number, ""))
     assert [ends.get(timeout=HANG) for _ in range(5)] == [None] * 5
     threads.stop(HANG)
-    assert max(most) <= concurrency
+    assert max(most) <= min(concurrency, limit or concurrency)
