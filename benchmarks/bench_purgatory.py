@@ -197,8 +197,9 @@ def main() -> None:
     options = parser.parse_args()
     if options.one:
         kind, name, *numbers = options.one
-        run = {"pair": one_pair, "expiry": one_expiry, "bytes": one_size}[kind]
-        print(json.dumps(run(name, *map(int, numbers))))
+        runs: dict[str, Callable[..., dict[str, float]]]
+        runs = {"pair": one_pair, "expiry": one_expiry, "bytes": one_size}
+        print(json.dumps(runs[kind](name, *map(int, numbers))))
         return
     sizes = [int(size) for size in options.sizes.split(",")]
     print(f"## Purgatory ({machine()}; median of {options.repeats})")
