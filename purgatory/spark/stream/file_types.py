@@ -61,14 +61,16 @@ def _check_file(file: str, types: Mapping[str, str]) -> None:
 
 
 def _is_of_type(kind: str, wanted: str) -> bool:
-    if kind == UNTYPED:  # the rules decide row by row
-        return True
     if wanted in _INTEGERS:
-        return kind != _UNSIGNED and kind.startswith(_OF_INTEGERS)
+        # Parquet keeps nulls without a type as integers: Spark's vectorized reader reads integers
+        # of them, and no more.
+        return kind == UNTYPED or (kind != _UNSIGNED and kind.startswith(_OF_INTEGERS))
     return kind == _OTHERS[wanted]  # Spark would take any bytes for a text
 
 
 def _shown(kind: str) -> str:
+    if kind == UNTYPED:
+        return "nulls without a type"
     if kind.startswith("TIMESTAMP"):
         return "timestamps"
     return "uint64" if kind == _UNSIGNED else kind

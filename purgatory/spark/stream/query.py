@@ -55,8 +55,6 @@ DEFAULT_WATERMARK_MS: Final = 600_000
 _TABLES: Final = (OPERATIONS_TABLE, EVENTS_TABLE, EXTENSIONS_TABLE)
 _POLL_S: Final = 0.1  # how often to check whether the query still runs
 _LABELS_PER_SHARD: Final = 64  # numbers to try for each shard
-# Parquet keeps nulls without a type as integers; Spark's vectorized reader takes no text of these.
-_NULLS_OF_ANY_TYPE: Final = {"spark.sql.parquet.enableVectorizedReader": "false"}
 _STATE_STORE: Final = "spark.sql.streaming.stateStore"
 _ROCKS_DB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -162,11 +160,9 @@ class Stream:
             .option("checkpointLocation", self._checkpoint.spark_path)
             .trigger(**trigger)
         )
-        # A query copies the settings of its states, and asks anew for those of its sources.
-        with temporary_settings(self._spark, _NULLS_OF_ANY_TYPE):
-            with temporary_settings(self._spark, rocks_db_settings(len(self._checkpoint.shards))):
-                query = writer.start()
-            self._wait(query)
+        with temporary_settings(self._spark, rocks_db_settings(len(self._checkpoint.shards))):
+            query = writer.start()
+        self._wait(query)
 
     def _choose_shards(self, wanted: int | None) -> tuple[int, ...]:
         """Return a shard's number for each partition of the state."""
