@@ -243,6 +243,7 @@ def _holds(types: Any, found: Any, wanted: ColumnType) -> bool:
     if wanted is ColumnType.TEXT:
         if types.is_dictionary(found):
             return _holds(types, found.value_type, wanted)
+        found = getattr(found, "storage_type", found)  # of JSON, which Spark takes for texts, too
         return any(is_kind(found) for is_kind in _text_kinds(types))
     if wanted is ColumnType.BOOL:
         return bool(types.is_boolean(found))

@@ -168,6 +168,18 @@ def test_every_layout_of_texts_is_read(tmp_path, pq, text, kind):
         assert rows_of(batch.columns for batch in reader.batches()) == rows
 
 
+def test_texts_that_are_marked_as_json_are_read(tmp_path, pq):
+    """DuckDB writes its type JSON so; Spark reads the texts."""
+    pa = pq.pa
+    key = pa.ExtensionArray.from_storage(pa.json_(), pa.array(["a", "b"]))
+    path = pq(tmp_path / "e.parquet", key=key, at_ms=[1, 2])
+    assert [row.key for row in read_events(path)] == ["a", "b"]
+    keys = pa.ListArray.from_arrays([0, 1, 2], key)
+    times = {"submitted_ms": [1, 2], "timeout_ms": [3, 4]}
+    path = pq(tmp_path / "o.parquet", op_id=key, kind=key, keys=keys, **times)
+    assert [row.keys for row in read_operations(path)] == [("a",), ("b",)]
+
+
 @pytest.mark.parametrize(
     ("column", "row", "value"),
     [("key", 2, "\udcff"), ("key", 3, None), ("key", 4, "")],
