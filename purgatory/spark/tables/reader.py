@@ -327,7 +327,8 @@ def _with_odd_columns(
         if is_nanoseconds(kind) and name in TIME_COLUMNS:
             columns[name] = columns[name]._replace(value=ms_of_nanoseconds(columns[name].value))
         elif kind.startswith(_MISTAKEN):
-            raise wrong_type(table.schema[name], kind, f"{path}: ")
+            found = "timestamps" if is_nanoseconds(kind) else kind
+            raise wrong_type(table.schema[name], found, f"{path}: ")
     return parsed._replace(columns=columns)
 
 
