@@ -2,7 +2,7 @@
 
 Spark infers types of all columns of a file, and refuses a file with a column of a type that Spark
 does not know, even if no query uses the column. Spark takes a column of nulls without a type for
-integers, durations too, and JSON and enumerations for texts. The footers tell more, of the table's
+integers, durations too, and enumerations for texts. The footers tell more, of the table's
 columns alone.
 """
 
@@ -31,6 +31,7 @@ DURATION: Final = "DURATION"
 STRING: Final = "STRING"
 #: A list of texts, in any layout; a list of another type is `LIST of TYPE`.
 LIST: Final = "LIST"
+_JSON: Final = "JSON"  # texts, for all readers
 _REPEATED: Final = "REPEATED"
 _READERS: Final = 8
 _OF_ARROW: Final = "ARROW:schema"
@@ -112,7 +113,7 @@ def _own_name(column: Any) -> str:
     logical = column.getLogicalTypeAnnotation()
     if logical is None and column.isPrimitive():
         return str(column.asPrimitiveType().getPrimitiveTypeName())
-    return str(logical)
+    return STRING if str(logical) == _JSON else str(logical)
 
 
 def group_by_columns(

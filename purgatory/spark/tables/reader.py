@@ -83,7 +83,7 @@ _ROW_OF_PARTITION: Final = (1 << 33) - 1
 _ILLEGAL_TYPE: Final = "PARQUET_TYPE_ILLEGAL"
 _METADATA: Final = "_metadata"
 # Types that Spark takes for integers or texts.
-_MISTAKEN: Final = "DECIMAL", DURATION, "TIMESTAMP(NANOS", "JSON", "ENUM", f"{LIST} of"
+_MISTAKEN: Final = "DECIMAL", DURATION, "TIMESTAMP(NANOS", "ENUM", f"{LIST} of"
 _CASE_SENSITIVE: Final = "spark.sql.caseSensitive"
 _SAMPLED_LINES: Final = 20
 
