@@ -62,10 +62,7 @@ class Signaler:
     Once closed, `send`, `wait`, `wait_and_clear` and `recv` raise OSError (EBADF).
     """
 
-    __slots__ = (
-        *("__weakref__", "_closer", "_fds"),
-        *("_is_blocking", "_poll", "_read_fd", "_write_fd"),
-    )
+    __slots__ = "__weakref__", "_closer", "_fds", "_is_blocking", "_poll", "_read_fd", "_write_fd"
 
     def __init__(self, *, use_pipe: bool = False) -> None:
         self._fds: list[int] = []  # what __del__ closes

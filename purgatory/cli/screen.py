@@ -103,7 +103,7 @@ class _Prints:
 
 
 def live(screen: RenderableType) -> Live | _Prints:
-    """Return a context that shows a screen; `refresh` redraws it, or prints it once more."""
+    """Return a context that shows a screen; `refresh` redraws the screen, or prints it again."""
     console = OutputConsole()
     if not console.is_terminal:
         return _Prints(console, screen)

@@ -7,7 +7,7 @@ call.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
@@ -37,16 +37,17 @@ class ParquetFiles(NamedTuple):
     columns: list[str]
 
 
-def check_types(spark: SparkSession, files: Sequence[str], columns: Iterable[str]) -> list[str]:
+def check_types(spark: SparkSession, files: Iterable[str], columns: Iterable[str]) -> list[str]:
     """Return the columns that all files have.
 
     Raises `TableError` for a column that a stream would misread or cannot read.
     """
     names = [*columns]
-    with wrapping_spark_errors(files[0] if len(files) == 1 else "a Parquet file"):
-        found = footer_types(spark, files, names)
-    for file, types in zip(files, found, strict=True):
-        _check_file(file, types)
+    found: list[dict[str, str]] = []
+    for file in files:
+        with wrapping_spark_errors(file):
+            found += footer_types(spark, [file], names)
+        _check_file(file, found[-1])
     return [name for name in names if all(name in types for types in found)]
 
 

@@ -2,16 +2,16 @@
 
 Spark infers types of all columns of a file, and refuses a file with a column of a type that Spark
 does not know, even if no query uses the column. Spark takes a column of nulls without a type for
-integers, durations too, and enumerations for texts. The footers tell more, of the table's
-columns alone.
+integers, durations too, and enumerations for texts. The footers tell more, of the table's columns
+alone.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.ipc
@@ -35,6 +35,7 @@ _JSON: Final = "JSON"  # texts, for all readers
 _REPEATED: Final = "REPEATED"
 _READERS: Final = 8
 _OF_ARROW: Final = "ARROW:schema"
+_Answer = TypeVar("_Answer")
 
 
 class FooterColumns(NamedTuple):
@@ -56,8 +57,8 @@ def footer_types(
 
     Raises `TableError` for a file with a name that differs from one of `names` only by case.
     """
-    known: dict[tuple[str, str], dict[str, str]] = {}
-    return [_types_in(footer, names, known) for footer in _read_footers(spark, files)]
+    footers = _read_footers(spark, files)
+    return [types for _, types in _each_schema_once(footers, lambda f: _types_in(f, names))]
 
 
 class _Footer(NamedTuple):
@@ -69,21 +70,30 @@ class _Footer(NamedTuple):
     arrow: str
 
 
-def _types_in(
-    footer: _Footer, names: Collection[str], known: dict[tuple[str, str], dict[str, str]]
-) -> dict[str, str]:
-    """Return the types of columns; each question to Java takes long, so `known` has the answers."""
-    key = footer.text, footer.arrow
-    if key not in known:
-        schema = footer.schema
-        _check_case(footer.file, [str(column.getName()) for column in schema.getFields()], names)
-        durations = _durations(footer.arrow)
-        known[key] = {
-            name: DURATION if name in durations else _type_name(schema.getType(name))
-            for name in names
-            if schema.containsField(name)
-        }
-    return known[key]
+def _each_schema_once(
+    footers: Iterable[_Footer], look: Callable[[_Footer], _Answer]
+) -> Iterator[tuple[str, _Answer]]:
+    """Yield files with what `look` finds, which is called once for all equal schemas.
+
+    Each question to Java takes long.
+    """
+    known: dict[tuple[str, str], _Answer] = {}
+    for footer in footers:
+        key = footer.text, footer.arrow
+        if key not in known:
+            known[key] = look(footer)
+        yield footer.file, known[key]
+
+
+def _types_in(footer: _Footer, names: Collection[str]) -> dict[str, str]:
+    schema = footer.schema
+    _check_case(footer.file, [str(column.getName()) for column in schema.getFields()], names)
+    durations = _durations(footer.arrow)
+    return {
+        name: DURATION if name in durations else _type_name(schema.getType(name))
+        for name in names
+        if schema.containsField(name)
+    }
 
 
 def _durations(written: str) -> set[str]:
@@ -120,25 +130,22 @@ def group_by_columns(
     spark: SparkSession, files: Sequence[str], names: Collection[str]
 ) -> dict[FooterColumns, list[str]]:
     """Group files that say the same of some columns; `TableError` as for `footer_types`."""
-    known: dict[tuple[str, str], dict[str, str]] = {}
-    alike: dict[tuple[str, str], FooterColumns] = {}
     groups: dict[FooterColumns, list[str]] = {}
-    for footer in _read_footers(spark, files):
-        key = footer.text, footer.arrow
-        if key not in alike:
-            alike[key] = _columns(spark, footer.schema, _types_in(footer, names, known))
-        groups.setdefault(alike[key], []).append(footer.file)
+    footers = _read_footers(spark, files)
+    for file, columns in _each_schema_once(footers, lambda f: _columns(spark, f, names)):
+        groups.setdefault(columns, []).append(file)
     return groups
 
 
-def _columns(spark: SparkSession, schema: Any, types: Mapping[str, str]) -> FooterColumns:
+def _columns(spark: SparkSession, footer: _Footer, names: Collection[str]) -> FooterColumns:
     jvm: Any = spark.sparkContext._jvm
+    types = _types_in(footer, names)
     typed = [name for name, kind in types.items() if kind != UNTYPED]
     if not typed:
         return FooterColumns("", tuple(types.items()))
     columns = jvm.java.util.ArrayList()
     for name in typed:
-        columns.add(schema.getType(name))
+        columns.add(footer.schema.getType(name))
     chosen = jvm.org.apache.parquet.schema.MessageType("table", columns)
     parquet = jvm.org.apache.spark.sql.execution.datasources.parquet
     converter = parquet.ParquetToSparkSchemaConverter(spark._jsparkSession.sessionState().conf())
