@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Final, Protocol, Self
+from typing import Any, Self
 
 from purgatory.service.auth.authenticator import authenticator_for
+from purgatory.service.cluster.cluster_server import ClusterServer
 from purgatory.service.cluster.cluster_status import (
     ClusterCollector,
     ClusterStatus,
@@ -20,7 +20,7 @@ from purgatory.service.cluster.cluster_status import (
     Role,
 )
 from purgatory.service.cluster.key_check import KeyMark, check_keys
-from purgatory.service.cluster.member import ActiveServer, Member
+from purgatory.service.cluster.member import Member
 from purgatory.service.cluster.standby_page import StandbyPage
 from purgatory.service.cluster.standby_socket import StandbySocket
 from purgatory.service.cluster.store_lease import StoreLease
@@ -29,37 +29,24 @@ from purgatory.service.http.server import WebServer
 from purgatory.service.http.snapshot import StatusReader
 from purgatory.service.process_metrics import register_process_metrics
 from purgatory.service.server.network.accept_gate import most_descriptors
-from purgatory.service.server.recovery import note_start
-from purgatory.service.server_assembly import ServerAssembly
-from purgatory.service.store.contract import SERVER_KEYS, Store
+from purgatory.service.store.contract import Store
 from purgatory.service.store.data_directory import data_directory_lock
 from purgatory.service.store.lease import HeldLease, LeaseRow
 from purgatory.service.store.opening import open_lease_row, open_postgres
 
-#: Most seconds for requests in flight when a server hands over.
-CLOSE_S: Final = 1.0
 
-
-class SharedDatabase(Protocol):
-    """The database that several servers share."""
-
-    def open_row(self, holder: str, address: str) -> LeaseRow:
-        """Return the row of the lease, for a server with the id `holder`."""
-
-    def open_store(self, lease: HeldLease) -> Store:
-        """Open the store. Raises StoreError."""
-
-
-class PostgresDatabase(SharedDatabase):
-    """The database that `config` names."""
+class SharedDatabase:
+    """The database that several servers share, as `config` names it."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
 
     def open_row(self, holder: str, address: str) -> LeaseRow:
+        """Return the row of the lease, for a server with the id `holder`."""
         return open_lease_row(self._config.store, self._config.partition, holder, address)
 
     def open_store(self, lease: HeldLease) -> Store:
+        """Open the store. Raises StoreError."""
         config = self._config
         return open_postgres(config.store, config.partition, lease, config.require_replicated)
 
@@ -67,7 +54,7 @@ class PostgresDatabase(SharedDatabase):
 class ClusterDaemon:
     """The server that `config` describes; also a context manager.
 
-    `announce` gets each change of the role as a line and as facts. `database`: PostgreSQL by
+    `announce` gets each change of the role as a line and as facts. `database`: that of `config` by
     default. Raises ConfigError, KeysError.
     """
 
@@ -80,7 +67,7 @@ class ClusterDaemon:
     ) -> None:
         self._config = config
         self._announce = announce
-        self._database = PostgresDatabase(config) if database is None else database
+        self._database = SharedDatabase(config) if database is None else database
         self._authenticator = authenticator_for(config)
         self._http: WebServer | None = None
         self._page = StandbyPage(self.status)
@@ -103,7 +90,7 @@ class ClusterDaemon:
 
     def start_progress(self) -> str:
         """Say how far a start or a loading is; else empty. Any thread."""
-        if isinstance(active := self.member.active, ClusterServer):
+        if (active := self.member.active) is not None:
             return active.assembly.server.start_progress()
         return "looking at the database" if self._looks else ""
 
@@ -179,7 +166,7 @@ class ClusterDaemon:
 
     def _on_change(self) -> None:
         status, active = self.status(), self.member.active
-        if status.role is Role.ACTIVE and isinstance(active, ClusterServer):
+        if status.role is Role.ACTIVE and active is not None:
             pending = active.assembly.server.stats().pending
             facts = {"address": status.address, "pending": pending}
             self._announce(f"serving at {status.address}, {pending:,} waiting", facts)
@@ -201,12 +188,12 @@ class ClusterDaemon:
         """Read the allow list again."""
         if self._authenticator is not None:
             self._authenticator.reload()
-        if isinstance(active := self.member.active, ClusterServer):
+        if (active := self.member.active) is not None:
             active.assembly.server.reload()
 
     def _shown(self) -> StatusReader | StandbyPage:
         active = self.member.active
-        if isinstance(active, ClusterServer) and self.status().role is Role.ACTIVE:
+        if active is not None and self.status().role is Role.ACTIVE:
             return active.reader or self._page
         return self._page
 
@@ -225,7 +212,7 @@ class ClusterDaemon:
 
     def _health_error(self) -> str:
         status, active = self.status(), self.member.active
-        if self._closing or status.role is not Role.ACTIVE or not isinstance(active, ClusterServer):
+        if self._closing or status.role is not Role.ACTIVE or active is None:
             return "" if self.member.failure is None else str(self.member.failure)
         return "" if active.lease.lost else active.assembly.server.health().broken
 
@@ -233,7 +220,7 @@ class ClusterDaemon:
         status, active = self.status(), self.member.active
         if self._closing:
             return "closing"
-        if status.trouble or not isinstance(active, ClusterServer):
+        if status.trouble or active is None:
             return status.trouble
         if self._config.require_replicated and not status.replicated:
             return "the database has no synchronous standby, and the server requires one"
@@ -255,57 +242,3 @@ class ClusterDaemon:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class ClusterServer(ActiveServer):
-    """A server for the time of one lease; see `ActiveServer`."""
-
-    def __init__(
-        self,
-        config: Config,
-        lease: StoreLease,
-        open_store: Callable[[HeldLease], Store],
-        *,
-        authenticator: Any,
-        cluster: Callable[[], dict[str, Any]],
-    ) -> None:
-        self.lease = lease
-        self._open_store = open_store
-        self._store: Store | None = None
-        self._keys = KeyMark.of(authenticator)
-        #: Reads the figures for the page; None before the start.
-        self.reader: StatusReader | None = None
-        self.assembly: ServerAssembly = ServerAssembly(
-            config, authenticator, cluster=cluster, open_store=self._open, guard=lease.is_valid
-        )
-
-    def _open(self, _: Path | None) -> Store:
-        store = self._store = self._open_store(self.lease)
-        if store.metadata().get(SERVER_KEYS) != self._keys.text:
-            # If the database refuses, the server still answers reads.
-            note_start(store, {SERVER_KEYS: self._keys.text})
-        return store
-
-    @property
-    def failure(self) -> Exception | None:
-        return self.assembly.server.failure
-
-    def start(self) -> None:
-        self.assembly.start()
-        self.reader = self.assembly.status()
-
-    def on_end(self, call: Callable[[], None]) -> None:
-        self.assembly.server.on_end(call)
-
-    def abort(self, why: Exception) -> None:
-        if self._store is not None:
-            self._store.stop()
-        self.assembly.server.fail(why)
-
-    def close(self) -> None:
-        """See `ActiveServer`. A client that does not read cannot delay a standby."""
-        server = self.assembly.server
-        server.close(min(CLOSE_S, server.config.close_timeout))
-        if not server.is_closed and self._store is not None:
-            self._store.stop()  # a hanging commit gives up
-            server.close()

@@ -12,13 +12,15 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from _purgatory_cpython.threads import InterruptibleThread
 from purgatory.errors import StoreError, StoreFenced
+from purgatory.service.cluster.cluster_server import ClusterServer
 from purgatory.service.cluster.cluster_status import ClusterStatus, Role
 from purgatory.service.cluster.heartbeat import COUNT_S, LOOK_S, Heartbeat, live_standbys
 from purgatory.service.cluster.lease_watch import LeaseWatch
+from purgatory.service.cluster.standby_socket import StandbySocket
 from purgatory.service.cluster.store_lease import StoreLease
 from purgatory.service.cluster.takeover import take_over
 from purgatory.service.platform import boot_ns
@@ -35,35 +37,6 @@ _REGISTER_S: Final = 1.0
 _RETRY_S: Final = 0.1
 
 
-class ActiveServer(Protocol):
-    """A server for the time of one lease."""
-
-    @property
-    def failure(self) -> Exception | None:
-        """Why the server has ended by itself, if so."""
-
-    def start(self) -> None:
-        """Load the store, and serve. Raises StoreError, ServerError."""
-
-    def on_end(self, call: Callable[[], None]) -> None:
-        """Call `call`, in some thread, when the server ends by itself."""
-
-    def abort(self, why: Exception) -> None:
-        """End soon, without further answers; a hanging commit or load gives up. Any thread."""
-
-    def close(self) -> None:
-        """Answer requests in flight, and end. Idempotent."""
-
-
-class StandbyListener(Protocol):
-    """Answers clients while the member stands by."""
-
-    address: str
-
-    def close(self) -> None:
-        """Release the address. Idempotent."""
-
-
 class Member:
     """One server of several over one store.
 
@@ -78,8 +51,8 @@ class Member:
         self,
         *,
         open_row: Callable[[str, str], LeaseRow],
-        listen: Callable[[Callable[[], str]], StandbyListener],
-        make_active: Callable[[StoreLease], ActiveServer],
+        listen: Callable[[Callable[[], str]], StandbySocket],
+        make_active: Callable[[StoreLease], ClusterServer],
         takeover_after: float,
         address: str = "",
         partition: str = "",
@@ -103,12 +76,12 @@ class Member:
         #: Why the member has ended by itself.
         self.failure: Exception | None = None
         #: None while the member stands by.
-        self.active: ActiveServer | None = None
+        self.active: ClusterServer | None = None
         self._role = Role.STANDBY
         self._takeovers = 0
         self._handed_over: int | None = None  # the epoch of the last lease, if it was handed over
         self._row: LeaseRow | None = None
-        self._listener: StandbyListener | None = None
+        self._listener: StandbySocket | None = None
         # For the page, before the first row is open.
         self._watch = LeaseWatch("", takeover_after, boot_ns=boot_ns)
         self._heartbeat: Heartbeat | None = None

@@ -11,7 +11,7 @@ import pytest
 from purgatory.errors import StoreError
 from purgatory.service import Client, Config, ServerError
 from purgatory.service.auth.key_store import SERVER, KeyStore
-from purgatory.service.cluster.cluster_daemon import ClusterDaemon, PostgresDatabase
+from purgatory.service.cluster.cluster_daemon import ClusterDaemon, SharedDatabase
 from purgatory.service.cluster.cluster_status import Role
 from purgatory.service.errors import KeysError
 from purgatory.service.platform import boot_ns
@@ -269,7 +269,7 @@ def test_a_server_with_another_key_does_not_start(serve, tmp_path):
 def test_the_database_is_postgresql_by_default(tmp_path):
     """The settings name it."""
     daemon = ClusterDaemon(Config(store=URL, data_dir=tmp_path, bind="tcp://127.0.0.1:*"))
-    assert isinstance(daemon._database, PostgresDatabase)
+    assert isinstance(daemon._database, SharedDatabase)
 
 
 def test_a_client_that_does_not_read(pair, shared, peer, monkeypatch):

@@ -42,7 +42,7 @@ class FakeActive:
             raise self.fails
 
     def on_end(self, call):
-        """See `ActiveServer`."""
+        """See `ClusterServer`."""
         self.ended = call
 
     def abort(self, why):
