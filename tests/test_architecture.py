@@ -115,7 +115,6 @@ def position(module: str, floors: list[list[str]]) -> tuple[int, int] | None:
 # Files that are too long, and have no reason: each is to be divided, and none may be added.
 TO_DIVIDE = {
     "purgatory.service.client.connection",
-    "purgatory.service.server.store_loop",
 }
 
 

@@ -6,14 +6,15 @@ of a change that is rolled back. For reads see `reads`.
 Store thread alone; `refused` may be read by any.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Raw
 
 from purgatory.service.encoding import encode
-from purgatory.service.errors import Refused
+from purgatory.service.errors import Refused, refusal_of
 from purgatory.service.job_messages import (
     Begin,
     CancelJobs,
@@ -71,13 +72,11 @@ from purgatory.service.server.repeats.repeat_runs import RepeatRuns
 from purgatory.service.server.state import ServerState
 from purgatory.service.server.submit_requests import SubmitRequests
 from purgatory.service.server.transactions.transaction import Transaction
-from purgatory.service.server.validation import (
-    RequestValidator,
-)
+from purgatory.service.server.validation import RequestValidator
 from purgatory.service.store.contract import Store
 
-# Added to a session's name: submits have remembered answers of their own.
-_SUBMITS: Final = "#submits"
+log: logging.Logger = logging.getLogger(__name__)
+
 #: Carries out a request, which the command has, in the open transaction; returns the answer, None:
 #: it comes later.
 Change = Callable[[Transaction, ClientRequest, Any], Any]
@@ -142,6 +141,27 @@ class RequestHandler:
             Keep: jobs.keep,
             Begin: jobs.begin,
         }
+
+    def handle_safely(self, transaction: Transaction, command: ClientCommand) -> Transaction:
+        """Handle a command; return its transaction, a new one after an unexpected error.
+
+        Then the changes so far are rolled back, and the other requests are handled again.
+        """
+        try:
+            self.handle(transaction, command)
+        except Exception as error:
+            if not isinstance(command, ClientRequest):
+                raise
+            refusal = refusal_of(error)
+            log.exception("a request of client %r has failed: %s", command.client, refusal)
+            transaction.roll_back()
+            again = Transaction(self._state, transaction.clock_ns)
+            again.unconditional_replies = transaction.unconditional_replies
+            self.refuse(again, command, refusal)
+            for other, _ in transaction.writes:
+                again = self.handle_safely(again, other)
+            return again
+        return transaction
 
     def handle(self, transaction: Transaction, command: ClientCommand) -> None:
         """Do what a request, a connection or its end changes."""

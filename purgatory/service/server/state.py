@@ -282,6 +282,20 @@ class ServerState:
             wake_ns = min(wake_ns, release_ms * NS_PER_MS)
         return None if wake_ns == _NEVER_NS else wake_ns
 
+    def next_work_ms(self) -> int:
+        """Return when jobs, repeats, named leases or deletions are due, at the earliest."""
+        leases, retention, numbers = self.leases, self.retention, self.journal_numbers
+        times = [self.named_leases.next_wake_ms()]
+        if leases.by_number:
+            times.append(leases.next_wake_ms(self.clock()))
+        if self.repeats.by_key:
+            times.append(self.repeats.next_wake_ms())
+        if retention.acknowledged:
+            times.append(retention.next_deletion_ms())
+        if numbers.has_deletable:
+            times.append(numbers.next_deletion_ms())
+        return min([at_ms for at_ms in times if at_ms is not None], default=sys.maxsize)
+
     def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
         """Pass an outcome to the open transaction; see `purgatory.Journal`."""
         assert isinstance(operation, PendingOperation)

@@ -15,14 +15,14 @@ commands come or operations are due, releases the commands, and sleeps. The star
 `start`; any thread may read the counters.
 """
 
-import gc
 import logging
 from collections.abc import Callable
 from typing import Final
 
+from _purgatory_cpython.collector import collect_young
 from mq import Mailbox
 from purgatory.errors import StoreError
-from purgatory.service.errors import StoreFailed, refusal_of
+from purgatory.service.errors import StoreFailed
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.server.clock import NS_PER_MS, ServiceClock
 from purgatory.service.server.commands import (
@@ -231,31 +231,20 @@ class StoreLoop:
 
     def max_sleep(self) -> float:
         """Return the seconds until something is due."""
-        state = self.state
-        leases, retention, numbers = state.leases, state.retention, state.journal_numbers
-        retry_ms = self._commits.retry_ms
-        is_busy = bool(state.spreads.in_order or state.mass_cancels.running or leases.begun)
+        state, retry_ms = self.state, self._commits.retry_ms
+        is_busy = bool(state.spreads.in_order or state.mass_cancels.running or state.leases.begun)
         next_wake_ns = state.next_wake_ns()
         self.activity.deadline_ms = self._late_ms or (next_wake_ns or 0) // NS_PER_MS
         if self.requests.length or self._reads.waiting or (is_busy and not retry_ms):
             return 0.0
-        wakes_ms: list[int | None] = [self._commits.look_ms or None]
-        wake_ns = self._maintenance.wake_ms * NS_PER_MS
+        wake_ms = self._maintenance.wake_ms
+        if self._commits.look_ms:
+            wake_ms = min(wake_ms, self._commits.look_ms)
         if not retry_ms:
-            if next_wake_ns is not None:
-                wake_ns = min(wake_ns, next_wake_ns)
-            if leases.by_number:
-                wakes_ms.append(leases.next_wake_ms(state.clock()))
-            if state.repeats.by_key:
-                wakes_ms.append(state.repeats.next_wake_ms())
-            wakes_ms.append(state.named_leases.next_wake_ms())
-            if retention.acknowledged:
-                wakes_ms.append(retention.next_deletion_ms())
-            if numbers.has_deletable:
-                wakes_ms.append(numbers.next_deletion_ms())
-        for wake_ms in wakes_ms:
-            if wake_ms is not None:
-                wake_ns = min(wake_ns, wake_ms * NS_PER_MS)
+            wake_ms = min(wake_ms, state.next_work_ms())
+        wake_ns = wake_ms * NS_PER_MS
+        if not retry_ms and next_wake_ns is not None:
+            wake_ns = min(wake_ns, next_wake_ns)
         return self.clock.seconds_until(wake_ns)
 
     def advance_clock(self) -> bool:
@@ -270,8 +259,7 @@ class StoreLoop:
             self._fail(error)
         if self._has_ended_many:
             self._has_ended_many = False
-            if gc.isenabled():
-                _collect()
+            collect_young()
         activity.step_since_ns = activity.commit_since_ns = 0
         return True
 
@@ -368,31 +356,10 @@ class StoreLoop:
         requests = self.requests
         requests.begin()
         while (command := requests.take(transaction.clock_ms)) is not None:
-            transaction = self._handle(transaction, command)
+            transaction = self.handler.handle_safely(transaction, command)
             if self._observer is not None:
                 self._observer.handled(transaction, command)
             yield_gil()  # the network thread reads the next requests
-        return transaction
-
-    def _handle(self, transaction: Transaction, command: ClientCommand) -> Transaction:
-        """Handle a request; return its transaction, a new one after an unexpected error.
-
-        Then the changes so far are rolled back, and the other requests are handled again.
-        """
-        try:
-            self.handler.handle(transaction, command)
-        except Exception as error:
-            if not isinstance(command, ClientRequest):
-                raise
-            refusal = refusal_of(error)
-            log.exception("a request of client %r has failed: %s", command.client, refusal)
-            transaction.roll_back()
-            again = Transaction(self.state, transaction.clock_ns)
-            again.unconditional_replies = transaction.unconditional_replies
-            self.handler.refuse(again, command, refusal)
-            for other, _ in transaction.writes:
-                again = self._handle(again, other)
-            return again
         return transaction
 
     def _publish(self, transaction: Transaction) -> None:
@@ -457,14 +424,3 @@ class StoreLoop:
         self._maintenance.remembering.stop()
         acknowledgements = pack_acknowledgements(self.state.retention)
         self._store.set_metadata({**self.clock.metadata(), ACKNOWLEDGED: acknowledgements})
-
-
-def _collect() -> None:
-    """Collect the young objects, and the next older ones when CPython would.
-
-    By itself CPython considers the older ones only when many objects are made between two calls: 25
-    ms for all threads, in whichever makes them.
-    """
-    _, looks, _ = gc.get_count()
-    _, most, _ = gc.get_threshold()
-    gc.collect(1 if looks >= most else 0)
