@@ -76,7 +76,7 @@ class StandbySocket:
         self._watchdog.start()
 
     def _bind(self, address: str) -> str:
-        set_options(self._router, _FRAMES, _MESSAGE_BYTES)
+        set_options(self._router, address, _FRAMES, _MESSAGE_BYTES)
         try:
             if self._secure is not None:
                 self._secure(self._context, self._router)

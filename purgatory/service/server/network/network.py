@@ -140,7 +140,7 @@ class Network:
             security=security,
             max_clients=self._max_clients,
         )
-        set_options(router, SOCKET_FRAMES, 4 * self._validator.limits.message_bytes)
+        set_options(router, address, SOCKET_FRAMES, 4 * self._validator.limits.message_bytes)
         listener = -1
         try:
             if security is not None:

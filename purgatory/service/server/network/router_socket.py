@@ -44,14 +44,15 @@ _ESTABLISHED: Final = 1
 _TCP: Final = (socket.AF_INET, socket.AF_INET6)
 
 
-def set_options(socket: "Router", sent_frames: int, message_bytes: int) -> None:
-    """Set the options of an unbound ROUTER.
+def set_options(socket: "Router", address: str, sent_frames: int, message_bytes: int) -> None:
+    """Set the options of a ROUTER, before it is bound to `address`.
 
     `sent_frames`: most queued for a connection. `message_bytes`: a larger message ends its
     connection.
     """
     for option, value in (
         (zmq.LINGER, 0),
+        (zmq.IPV6, "[" in address),
         # A send to a full or lost connection is an error, not a silent drop.
         (zmq.ROUTER_MANDATORY, 1),
         (zmq.SNDHWM, sent_frames),
