@@ -1,0 +1,155 @@
+"""What the pages answer a reader of the first weeks is what the code does."""
+
+import asyncio
+import functools
+import threading
+import time
+from datetime import timedelta
+
+import pytest
+
+from purgatory import Client, Purgatory, Worker
+from purgatory.aio import AsyncPurgatory
+from purgatory.service import Config, JobFailed, ServiceDaemon
+from purgatory.service.auth.access import Access
+from purgatory.service.errors import NotAllowed
+from purgatory.service.protocol import Cancel, Complete, Query, Submit
+from purgatory.service.store.postgres.sessions.server_addresses import addresses_of
+from purgatory.testing import ManualPurgatory
+from tests.test_docs import ROOT, text_of
+from tests.testing.purgatory_harness import HANG
+from timingwheel import InlineExecutor, ManualClock, Timer
+
+IN_MEMORY = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="")
+
+
+def test_turns_within_one_process():
+    """howto/rate-limits.md: each tenth of a second the longest waiter has its turn."""
+    with ManualPurgatory() as purgatory:
+        purgatory.timer.every(0.1, lambda: purgatory.complete("turn", limit=1, hold=0.1))
+        purgatory.advance(0.95)  # without a waiter one turn is kept, not nine
+        turns = [purgatory.defer("turn", timeout=60) for _ in range(3)]
+        assert [turn.done() for turn in turns] == [True, False, False]
+        purgatory.advance(0.05)
+        assert [turn.done() for turn in turns] == [True, True, False]
+    assert "A purgatory hands out turns" in text_of("docs/howto/rate-limits.md")
+
+
+def test_turns_on_an_event_loop():
+    """howto/rate-limits.md: the loop runs the callbacks of the purgatory's timer."""
+    threads = []
+
+    async def main():
+        async with AsyncPurgatory() as p:
+
+            def hand_out():
+                threads.append(threading.current_thread())
+                p.complete("turn", limit=1, hold=0.1)
+
+            p.purgatory.timer.every(0.01, hand_out)
+            await p.wait("turn")
+
+    asyncio.run(main())
+    assert set(threads) == {threading.main_thread()}
+    assert "`p.purgatory.timer.every(...)`" in text_of("docs/howto/rate-limits.md")
+
+
+def test_callbacks_and_tasks():
+    """library.md: what the table of callbacks has."""
+    clock, done = ManualClock(), []
+    timer = Timer(clock=clock, executor=InlineExecutor())
+
+    async def poll():
+        done.append("polled")
+
+    with pytest.raises(TypeError, match=r"callback is .*a coroutine function"):
+        timer.every(10, poll)
+    timer.schedule(1, functools.partial(done.append, 5))
+    clock.advance(1)
+    timer.advance_clock()
+    assert done == [5]
+
+    async def main():
+        loop, polled = asyncio.get_running_loop(), asyncio.Event()
+
+        async def poll():
+            polled.set()
+
+        with Timer() as timer:
+            timer.every(0.01, lambda: asyncio.run_coroutine_threadsafe(poll(), loop))
+            await asyncio.wait_for(polled.wait(), HANG)
+
+    asyncio.run(main())
+    left = Timer().schedule(5, print).when() - time.monotonic()
+    assert 4 < left <= 5
+    page = text_of("docs/library.md")
+    for remedy in (
+        "`functools.partial`",
+        "`timer.every(10, lambda: asyncio.run_coroutine_threadsafe(poll(), loop))`",
+        "`task.when() - time.monotonic()`",
+    ):
+        assert remedy in page
+
+
+def test_the_longest_delay():
+    """library.md: beyond 146 years it counts as 146 years."""
+    timer = Timer(clock=ManualClock(), executor=InlineExecutor())
+    year = timedelta(days=365.25)
+    assert timer.schedule(146 * year, print).when() == (146 * year).total_seconds()
+    longest = timer.schedule(1000 * year, print).when()
+    assert 146 * year < timedelta(seconds=longest) < 147 * year
+    assert "beyond 146 years it counts as 146 years" in text_of("docs/library.md")
+
+
+def test_a_group_of_operations():
+    """library.md: one more key of each stands for the group."""
+    with Purgatory() as purgatory:
+        mine = [purgatory.defer(f"paid:{n}", "customer:42", timeout=60) for n in range(2)]
+        other = purgatory.defer("paid:3", "customer:43", timeout=60)
+        assert len(purgatory.cancel_for_key("customer:42")) == 2
+        assert [future.done() for future in (*mine, other)] == [True, True, False]
+    assert "for a group give each operation one more key" in text_of("docs/library.md")
+
+
+def test_which_attempt_is_the_last():
+    """service.md: `job.attempt` counts up to `max_attempts`."""
+    attempts = []
+    with ServiceDaemon(IN_MEMORY) as service:
+        worker = Worker(service.server.address, name="shop")
+
+        @worker.on("fax", max_attempts=2, retry_delay=0.01)
+        def fax(job):
+            attempts.append(job.attempt)
+            raise RuntimeError("no paper")
+
+        with worker, Client(service.server.address, name="shop") as client:
+            with pytest.raises(JobFailed):
+                client.schedule(0, kind="fax").result(HANG)
+    assert attempts == [1, 2]
+    assert "`job.attempt` counts up to `max_attempts`" in text_of("docs/service.md")
+
+
+def test_a_key_that_only_looks():
+    """service.md: it changes nothing, and takes the name of each client."""
+    access = Access("auditor", (), ("read",))
+    assert access.allows_name("shop")
+    for request in (Submit, Complete, Cancel):
+        with pytest.raises(NotAllowed):
+            access.check_request(request(1, []))
+    access.check_request(Query(1, []))
+    assert "`--rights read --name '*'` changes nothing" in text_of("docs/service.md")
+
+
+def test_parameters_of_libpq():
+    """high-availability.md: the URL of a store takes them."""
+    addresses = addresses_of("postgresql://a,b/purgatory?sslmode=verify-full", "x")
+    assert len(addresses) == 2
+    assert all(b"sslmode=verify-full" in address for address in addresses)
+    assert "as `?sslmode=verify-full`" in text_of("docs/high-availability.md")
+
+
+def test_what_the_gateway_does_not_have():
+    """gateway.md: no header lets other sites read its answers."""
+    files = (ROOT / "purgatory/service").rglob("*.py")
+    assert [each for each in files if "access-control" in each.read_text().lower()] == []
+    assert "it sends no CORS headers" in text_of("docs/gateway.md")
