@@ -16,11 +16,11 @@ from mq import Mailbox
 from purgatory.service.auth.authenticator import SocketSecurity
 from purgatory.service.cluster.cluster_status import standby_message
 from purgatory.service.encoding import encode, seq_of
-from purgatory.service.errors import ServerError, Standby
+from purgatory.service.errors import Standby
 from purgatory.service.protocol import Failure
 from purgatory.service.server.network.accept_gate import AcceptGate
 from purgatory.service.server.network.flood_gates import CLOSED_S, FloodGates
-from purgatory.service.server.network.router_socket import bind, set_options
+from purgatory.service.server.network.router_socket import bind, bind_error, set_options
 from purgatory.service.server.network.unfinished_messages import looks_at_peers
 from purgatory.service.server.network.unread_connections import UnreadConnections
 from purgatory.service.server.watchdog import Watchdog
@@ -84,7 +84,7 @@ class StandbySocket:
         except BaseException as error:
             self._release()
             if isinstance(error, zmq.ZMQError):
-                raise ServerError(f"cannot listen at {address}: {error.strerror}") from error
+                raise bind_error(address, error) from error
             raise
         self._gate = AcceptGate(listener, self._most, self._wake.fileno(), self._flood_gates)
         return self._router.getsockopt_string(zmq.LAST_ENDPOINT)

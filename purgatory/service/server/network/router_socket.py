@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
+from purgatory.service.errors import ServerError
+
 if TYPE_CHECKING:
     Router = zmq.Socket[bytes]
 
@@ -72,6 +74,15 @@ def set_options(socket: "Router", address: str, sent_frames: int, message_bytes:
         (zmq.HANDSHAKE_IVL, _HANDSHAKE_MS),
     ):
         socket.setsockopt(option, value)
+
+
+def bind_error(address: str, error: zmq.ZMQError) -> ServerError:
+    """Return the error for a server whose socket could not be bound."""
+    reason = zmq.strerror(error.errno or 0)
+    return ServerError(
+        f"cannot listen at {address}: {reason}; expected tcp://HOST:PORT or ipc://PATH of this "
+        "machine, which no other program has"
+    )
 
 
 def bind(router: "Router", address: str) -> int:
