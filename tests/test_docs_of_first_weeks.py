@@ -8,12 +8,14 @@ from datetime import timedelta
 
 import pytest
 
-from purgatory import Client, Purgatory, Worker
+from purgatory import Client, DelayedOperation, Purgatory, Worker
 from purgatory.aio import AsyncPurgatory
 from purgatory.service import Config, JobFailed, ServiceDaemon
 from purgatory.service.auth.access import Access
+from purgatory.service.cluster.store_lease import StoreLease
 from purgatory.service.errors import NotAllowed
 from purgatory.service.protocol import Cancel, Complete, Query, Submit
+from purgatory.service.store.lease import SeenLease
 from purgatory.service.store.postgres.sessions.server_addresses import addresses_of
 from purgatory.testing import ManualPurgatory
 from tests.test_docs import ROOT, text_of
@@ -109,6 +111,40 @@ def test_a_group_of_operations():
         assert len(purgatory.cancel_for_key("customer:42")) == 2
         assert [future.done() for future in (*mine, other)] == [True, True, False]
     assert "for a group give each operation one more key" in text_of("docs/library.md")
+
+
+def test_a_check_that_raises():
+    """library.md: the operation waits on, and a later check may complete it."""
+    told = []
+
+    class Paid(DelayedOperation):
+        is_there = False
+
+        def try_complete(self):
+            if not self.is_there:
+                raise ConnectionError("the database is away")
+            return self.force_complete()
+
+    with ManualPurgatory(on_error=lambda error, operation: told.append(operation)) as purgatory:
+        paid = Paid(10)
+        assert not purgatory.try_complete_else_watch(paid, ["paid:17"])
+        assert purgatory.check_and_complete("paid:17") == 0
+        assert set(told) == {paid}
+        paid.is_there = True
+        assert purgatory.check_and_complete("paid:17") == 1
+    assert "an operation whose `try_complete` raises waits on" in text_of("docs/library.md")
+
+
+def test_a_databases_clock_that_is_set():
+    """high-availability.md: the next beat notes it, so a later holder goes on where this one is."""
+    taken = SeenLease(7, 1, 0, "me", "tcp://a:7411", 50_000, drift_ms=0)
+    lease = StoreLease(taken, 5.0, sent_ns=0, boot_ns=lambda: 0, on_lost=lambda: None)
+    lease.saw(taken._replace(clock_ms=50_000, drift_ms=-3_600_000), lease.now_ms())
+    reading = lease.read_clock()
+    assert lease.now_ms() == reading.clock_ms == 50_000
+    assert 3_600_000 <= reading.database_ms - reading.clock_ms <= 3_600_002
+    statement = "Setting the database's clock moves deadlines only while no server is active."
+    assert statement in text_of("docs/high-availability.md")
 
 
 def test_which_attempt_is_the_last():
