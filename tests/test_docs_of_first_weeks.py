@@ -7,6 +7,7 @@ import time
 from datetime import timedelta
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from purgatory import Client, DelayedOperation, Purgatory, Worker
 from purgatory.aio import AsyncPurgatory
@@ -145,6 +146,27 @@ def test_a_databases_clock_that_is_set():
     assert 3_600_000 <= reading.database_ms - reading.clock_ms <= 3_600_002
     statement = "Setting the database's clock moves deadlines only while no server is active."
     assert statement in text_of("docs/high-availability.md")
+
+
+def test_which_programs_read_the_environment(monkeypatch):
+    """service.md: the commands do; a client and a worker do not."""
+    monkeypatch.setenv("PURGATORY_ADDRESS", "nonsense")
+    with Client() as client:
+        assert client.address == "tcp://127.0.0.1:7411"
+    Worker(name="shop")
+    statement = "`Client` and `Worker` read no environment variables"
+    assert statement in text_of("docs/service.md")
+
+
+def test_the_names_of_two_purgatories_in_a_registry():
+    """library.md: a name is there once; `close` frees it."""
+    registry = CollectorRegistry()
+    with Purgatory("orders", registry=registry):
+        with pytest.raises(ValueError, match="name is 'orders'; expected one not yet in the reg"):
+            Purgatory("orders", registry=registry)
+        Purgatory("mails", registry=registry).close()
+    Purgatory("orders", registry=registry).close()
+    assert "which is unique in a registry" in text_of("docs/library.md")
 
 
 def test_which_attempt_is_the_last():
