@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import re
 import threading
 import time
 from datetime import timedelta
@@ -9,7 +10,7 @@ from datetime import timedelta
 import pytest
 from prometheus_client import CollectorRegistry
 
-from purgatory import Client, DelayedOperation, Purgatory, Worker
+from purgatory import AsyncClient, Client, DelayedOperation, Purgatory, Worker
 from purgatory.aio import AsyncPurgatory
 from purgatory.service import Config, JobFailed, ServiceDaemon
 from purgatory.service.auth.access import Access
@@ -20,6 +21,7 @@ from purgatory.service.store.lease import SeenLease
 from purgatory.service.store.postgres.sessions.server_addresses import addresses_of
 from purgatory.testing import ManualPurgatory
 from tests.test_docs import ROOT, text_of
+from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 from timingwheel import InlineExecutor, ManualClock, Timer
 
@@ -146,6 +148,39 @@ def test_a_databases_clock_that_is_set():
     assert 3_600_000 <= reading.database_ms - reading.clock_ms <= 3_600_002
     statement = "Setting the database's clock moves deadlines only while no server is active."
     assert statement in text_of("docs/high-availability.md")
+
+
+def test_the_worker_of_a_running_job():
+    """service.md: the number of a connection."""
+    began, end = threading.Event(), threading.Event()
+    with ServiceDaemon(IN_MEMORY) as service:
+        worker = Worker(service.server.address, name="shop")
+
+        @worker.on("export")
+        def export(job):
+            began.set()
+            end.wait(HANG)
+
+        with worker, Client(service.server.address, name="shop") as client:
+            job = client.schedule(0, kind="export")
+            assert began.wait(HANG)
+            eventually(lambda: job.status().state == "running")
+            assert re.fullmatch("[0-9a-f]{10}", job.status().worker)
+            end.set()
+    assert "`worker` is the number of a connection" in text_of("docs/service.md")
+
+
+def test_many_jobs_of_a_loop():
+    """service.md: gathered coroutines are sent together."""
+
+    async def main(address):
+        async with AsyncClient(address, name="shop") as client:
+            jobs = await asyncio.gather(*[client.schedule(60, kind="mail") for _ in range(100)])
+            return len({job.id for job in jobs}), await client.job_counts()
+
+    with ServiceDaemon(IN_MEMORY) as service:
+        assert asyncio.run(main(service.server.address)) == (100, {("mail", "scheduled"): 100})
+    assert "`asyncio.gather` many `schedule(...)`" in text_of("docs/service.md")
 
 
 def test_which_programs_read_the_environment(monkeypatch):
