@@ -17,6 +17,7 @@ from purgatory.service.auth.access import Access
 from purgatory.service.cluster.store_lease import StoreLease
 from purgatory.service.errors import NotAllowed
 from purgatory.service.protocol import Cancel, Complete, Query, Submit
+from purgatory.service.server.limits.kind_limits import TokenBucket
 from purgatory.service.store.lease import SeenLease
 from purgatory.service.store.postgres.sessions.server_addresses import addresses_of
 from purgatory.testing import ManualPurgatory
@@ -38,6 +39,15 @@ def test_turns_within_one_process():
         purgatory.advance(0.05)
         assert [turn.done() for turn in turns] == [True, True, False]
     assert "A purgatory hands out turns" in text_of("docs/howto/rate-limits.md")
+
+
+def test_one_job_a_minute():
+    """howto/rate-limits.md: a rate may be below one a second."""
+    bucket = TokenBucket(1 / 60, 1, 0)
+    assert bucket.next_ms(0) == 0
+    bucket.add(-1.0)
+    assert 60_000 <= bucket.next_ms(0) <= 60_001
+    assert "**One a minute:** `per_second=1/60`" in text_of("docs/howto/rate-limits.md")
 
 
 def test_turns_on_an_event_loop():
