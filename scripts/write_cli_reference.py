@@ -8,7 +8,7 @@ A test compares the page with the parsers. One thread.
 
 import argparse
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from purgatory.cli.entry_point import make_parser
@@ -24,12 +24,16 @@ Exit codes, where a command names no others: 0 done, 1 a negative answer (nothin
 the id is unknown, the operation expired), 2 an error, 130 interrupted, 141 the reader of a pipe is
 gone. Results are on stdout, errors on stderr.
 
-A duration is a number of seconds or a text such as `30m`. The options of a connection can also be
-environment variables: `PURGATORY_ADDRESS`, `PURGATORY_NAME`, `PURGATORY_KEY`,
-`PURGATORY_SERVER_KEY`, `PURGATORY_PATIENCE`; for those of `purgatory serve` see [the
-service](../service.md#settings). A command waits `--patience` for a server; a wait that has begun
-goes on over restarts.
+A duration is a number of seconds or a text such as `30m`.
+
+The options of a connection can also be environment variables: `PURGATORY_ADDRESS`,
+`PURGATORY_NAME`, `PURGATORY_KEY`, `PURGATORY_SERVER_KEY`, `PURGATORY_PATIENCE`; for those of
+`purgatory serve` see [the service](../service.md#settings). A command waits `--patience` for a
+server; a wait that has begun goes on over restarts.
+
 """
+#: What a section says instead of the options.
+CONNECTED = "And the options of [a connection](#commands)."
 
 
 def commands(
@@ -53,9 +57,12 @@ def section(command: argparse.ArgumentParser, summary: str) -> str:
     places = [_place(action) for action in actions if not action.option_strings]
     usage = " ".join([command.prog, "[OPTIONS]", *places])
     parts = [f"## {command.prog}", f"```\n{usage}\n```", _text(command, summary)]
-    rows = [_row(action) for action in actions if "--help" not in action.option_strings]
-    if rows:
-        parts.append("\n".join(["| argument | meaning |", "|---|---|", *rows]))
+    shared = _connection(command)
+    own = [each for each in actions if each not in shared and "--help" not in each.option_strings]
+    if own:
+        parts.append(_table(own))
+    if shared:
+        parts.append(CONNECTED)
     if command.epilog:
         parts.append(f"```\n{command.epilog.strip()}\n```")
     return "\n\n".join(parts)
@@ -63,7 +70,23 @@ def section(command: argparse.ArgumentParser, summary: str) -> str:
 
 def page() -> str:
     """Return the text of the page."""
-    return "\n\n".join([HEAD.strip(), *(section(*each) for each in commands(make_parser()))]) + "\n"
+    found = list(commands(make_parser()))
+    connection = next(filter(None, (_connection(command) for command, _ in found)))
+    parts = [HEAD.strip(), _table(connection), *(section(*each) for each in found)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _connection(command: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Return the options of a connection, if the command has all of them."""
+    for group in command._action_groups:
+        names = [name for action in group._group_actions for name in action.option_strings]
+        if (group.title or "").startswith("connection") and "--name" in names:
+            return group._group_actions
+    return []
+
+
+def _table(actions: Iterable[argparse.Action]) -> str:
+    return "\n".join(["| argument | meaning |", "|---|---|", *map(_row, actions)])
 
 
 def _text(command: argparse.ArgumentParser, summary: str) -> str:

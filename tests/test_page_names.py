@@ -20,7 +20,12 @@ FOREIGN = {
     },
     "docs/asyncio.md": {"gthread"},
     "docs/library.md": {"post_fork"},
-    "docs/service.md": {"Recreate", "process_cpu_seconds_total"},
+    "docs/service.md": {
+        "Recreate",
+        "RuntimeMaxSec",
+        "close_old_connections",
+        "process_cpu_seconds_total",
+    },
     "docs/atomicity.md": {"CFLAGS", "LDFLAGS"},
     "docs/howto/web-timeouts.md": {"request.is_disconnected"},
     "docs/performance.md": {"ScheduledThreadPoolExecutor"},

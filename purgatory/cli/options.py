@@ -67,6 +67,23 @@ def at_least_one(text: str) -> int:
     return number
 
 
+def whole_number(text: str) -> int:
+    """Parse a whole number for argparse. Raises ArgumentTypeError."""
+    try:
+        return int(text)
+    except ValueError as error:
+        message = f"{text[:50]!r}; expected a whole number"
+        raise argparse.ArgumentTypeError(message) from error
+
+
+def number(text: str) -> float:
+    """Parse a number for argparse. Raises ArgumentTypeError."""
+    try:
+        return float(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text[:50]!r}; expected a number") from error
+
+
 def port(text: str) -> int:
     """Parse a TCP port for argparse. Raises ArgumentTypeError."""
     if text.isascii() and text.isdigit() and len(text) <= 5 and int(text) < 1 << 16:

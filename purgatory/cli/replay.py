@@ -21,7 +21,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from purgatory import metrics
-from purgatory.cli.options import DURATION, SubParsers, add_command, port
+from purgatory.cli.options import DURATION, SubParsers, add_command, number, port
 from purgatory.cli.process import signals_handled
 from purgatory.cli.progress import progress_shown
 from purgatory.printable import counted, printable
@@ -65,7 +65,7 @@ def add_parser(subparsers: SubParsers) -> None:
     parser.add_argument("--extensions", metavar="FILE", help="the table of extensions of timeouts")
     parser.add_argument(
         "--speed",
-        type=float,
+        type=number,
         metavar="N",
         help="real time: N seconds of the trace a second (default: virtual time, no waiting)",
     )

@@ -93,7 +93,7 @@ def _load(name: str) -> Worker:
     kind = import_extra("purgatory.service.worker.worker", "service").Worker
     sys.path.insert(0, os.getcwd())  # noqa: PTH109  # as `python -m` has it
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        found = getattr(importlib.import_module(module), attribute, None)
     except ModuleNotFoundError as error:
         raise ConfigError(f"worker {name}: there is no module {error.name}") from error
     except SystemExit as error:
@@ -102,7 +102,7 @@ def _load(name: str) -> Worker:
     except Exception as error:  # of the program
         raise ConfigError(f"worker {name}: {type(error).__name__}: {error}") from error
     if not isinstance(found, kind):
-        raise ConfigError(f"worker {name}: {found!r} is not a purgatory.Worker")
+        raise ConfigError(f"worker {name}: {module} has no purgatory.Worker named {attribute}")
     worker: Worker = found
     return worker
 

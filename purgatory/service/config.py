@@ -284,7 +284,8 @@ def _check(place: str, value: Any, setting: Field[Any]) -> None:
     else:
         fine = isinstance(value, kind)
     if not fine or (kind is not bool and isinstance(value, bool)):
-        raise ConfigError(f"{place} is {value!r}; expected {_expected(setting)}")
+        found = str(value).lower() if isinstance(value, bool) else repr(value)  # as TOML has it
+        raise ConfigError(f"{place} is {found}; expected {_expected(setting)}")
 
 
 def _expected(setting: Field[Any]) -> str:

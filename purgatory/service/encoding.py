@@ -71,7 +71,9 @@ def pack(value: Any) -> bytes:
     """Encode a user's value as MessagePack. Raises TypeError if not possible."""
     try:
         packed = encode(value)
-    except (OverflowError, RecursionError) as error:
+    except OverflowError as error:
+        raise TypeError("value cannot be sent: it has an integer beyond 64 bits") from error
+    except (RecursionError, TypeError) as error:
         raise TypeError(f"value cannot be sent: {error}") from error
     if is_too_deep(packed):
         raise TypeError(f"value cannot be sent: it has more than {MAX_LEVELS} levels")

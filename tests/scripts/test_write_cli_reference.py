@@ -27,6 +27,19 @@ def test_each_argument_has_a_meaning_of_its_own():
         assert len(set(texts)) == len(texts), command.prog
 
 
+def test_the_options_of_a_connection():
+    """The head has these once; the section of a command that takes them says so."""
+    head, *sections = write_cli_reference.page().split("\n## ")
+    for (command, _), section in zip(
+        write_cli_reference.commands(make_parser()), sections, strict=True
+    ):
+        names = {name for action in command._actions for name in action.option_strings}
+        if write_cli_reference.CONNECTED in section:
+            section += head
+        assert {name for name in names if name not in section} <= {"-h", "--help"}
+        assert ("`--server-key" in section) == ("--server-key" in names)
+
+
 def test_a_section():
     """Arguments, options with and without values, a default, what is required, and examples."""
     parser = argparse.ArgumentParser(prog="x", epilog="examples:\n  x 1")

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from purgatory.cli.connection import add_connection_options, connected
-from purgatory.cli.options import SubParsers, add_command, add_json_option
+from purgatory.cli.options import SubParsers, add_command, add_json_option, number, whole_number
 from purgatory.cli.output import print_records, say
 from purgatory.printable import counted
 from purgatory.service.errors import ConfigError
@@ -44,9 +44,11 @@ def add_kinds(commands: SubParsers) -> None:
     summary = "limit the jobs of a kind, or list the limits"
     parser = add_command(commands, "limit", _limit, summary, _LIMIT, _LIMIT_EXAMPLES)
     parser.add_argument("kind", metavar="KIND", nargs="?", help="of jobs")
-    parser.add_argument("--running", type=int, metavar="N", help="at most N leased at a time")
     parser.add_argument(
-        "--per-second", type=float, metavar="RATE", help="RATE leased a second, on average"
+        "--running", type=whole_number, metavar="N", help="at most N leased at a time"
+    )
+    parser.add_argument(
+        "--per-second", type=number, metavar="RATE", help="RATE leased a second, on average"
     )
     add_json_option(parser)
     add_connection_options(parser)

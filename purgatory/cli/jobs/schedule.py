@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from purgatory.cli.connection import BAD_NEWS, add_connection_options, connected
 from purgatory.cli.jobs.selection import add_time, time_of
 from purgatory.cli.operations import parsed_value
-from purgatory.cli.options import DURATION, SubParsers, add_command
+from purgatory.cli.options import DURATION, SubParsers, add_command, whole_number
 from purgatory.cli.output import json_text, say, value_text
 from purgatory.service.errors import JobCancelled, JobFailed, JobUnknown
 
@@ -49,7 +49,7 @@ def add_schedule(commands: SubParsers) -> None:
         help="completing the key cancels the job (repeatable)",
     )
     parser.add_argument(
-        "--priority", type=int, default=0, metavar="N", help="-10 to 10, higher first (0)"
+        "--priority", type=whole_number, default=0, metavar="N", help="-10 to 10, higher first (0)"
     )
     parser.add_argument(
         "--start-within",

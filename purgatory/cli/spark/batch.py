@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from purgatory.cli.options import SubParsers, add_command, import_extra
+from purgatory.cli.options import SubParsers, add_command, import_extra, number, whole_number
 from purgatory.cli.spark.session import add_session_options, command_session
 from purgatory.printable import counted
 from purgatory.spark.package import write_package
@@ -83,11 +83,11 @@ def add_report(subparsers: SubParsers) -> None:
         "--export", metavar="DIR", help="write the data of each figure there, as CSV"
     )
     text = "wanted shares of completions, 0 to 1 (default 0.5 0.9 0.95 0.99 0.999)"
-    parser.add_argument("--share", type=float, nargs="+", metavar="SHARE", help=text)
+    parser.add_argument("--share", type=number, nargs="+", metavar="SHARE", help=text)
     text = "ticks of wheels to consider (default 0.2 1 10 100 1000)"
-    parser.add_argument("--tick-ms", type=float, nargs="+", metavar="MS", help=text)
+    parser.add_argument("--tick-ms", type=number, nargs="+", metavar="MS", help=text)
     text = "sizes of wheels to consider (default 20 64 512)"
-    parser.add_argument("--wheel-size", type=int, nargs="+", metavar="SLOTS", help=text)
+    parser.add_argument("--wheel-size", type=whole_number, nargs="+", metavar="SLOTS", help=text)
     parser.add_argument("--strict", action="store_true", help="fail when a row breaks a rule")
     add_session_options(parser)
 

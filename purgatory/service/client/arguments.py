@@ -128,9 +128,23 @@ def checked_texts(texts: Iterable[str], what: str) -> tuple[str, ...]:
     return tuple([checked_text(text, what) for text in texts])
 
 
+def not_one_of_two(first: str, second: str, *, is_both: bool) -> TypeError:
+    """Return the error of a call that has both arguments, or neither."""
+    found = f"{first} and {second} are both" if is_both else f"neither {first} nor {second} is"
+    return TypeError(f"{found} given; expected one of the two")
+
+
 def duration_ms(duration: Duration, what: str) -> int:
     """Return a duration in milliseconds, rounded up."""
-    return to_ms(parse_duration(duration) if isinstance(duration, str) else duration, what)
+    return to_ms(named_duration(duration, what) if isinstance(duration, str) else duration, what)
+
+
+def named_duration(text: str, what: str) -> float:
+    """Return a duration in seconds."""
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from None
 
 
 def checked_seconds(value: float | timedelta, what: str) -> float:

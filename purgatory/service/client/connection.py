@@ -75,8 +75,8 @@ class SocketOptions:
     set_keys: ConfigureSocket | None = None
     lost_after_s: float = LOST_AFTER_S
 
-    def configure(self, socket: "zmq.Socket[bytes]", *, pings: bool = False) -> None:
-        """Set the options of a socket; `pings`: libzmq notices a stopped server as well.
+    def configure(self, socket: "zmq.Socket[bytes]", address: str, *, pings: bool = False) -> None:
+        """Set the options for `address`; `pings`: libzmq notices a stopped server as well.
 
         Raises ValueError for a bad key.
         """
@@ -84,6 +84,7 @@ class SocketOptions:
         ask_s = max(1, int(self.lost_after_s / (1 + _QUESTIONS)))
         for option, value in (
             (zmq.LINGER, 0),
+            (zmq.IPV6, "[" in address),  # a name is resolved to IPv4
             # No bound: if a connection breaks while the queue is full, libzmq's next heartbeat ends
             # the process (an assertion, libzmq issue 4841). The I/O thread reads all the time.
             (zmq.RCVHWM, 0),
@@ -158,7 +159,7 @@ class ServerConnection:
         self._is_welcome = self._is_probed = False
         self._has_choice = self._route.has_choice
         # With several servers a scout does what pings would do.
-        self._options.configure(self._socket, pings=not self._has_choice)
+        self._options.configure(self._socket, self._route.current, pings=not self._has_choice)
         self._attempt_until = None
         part = _PROBE_PART if self._has_choice else _PROBE_ALONE_PART
         self.probe_s = self._options.lost_after_s * part
@@ -270,7 +271,7 @@ class ServerConnection:
 
     def _open_scout(self, address: str) -> "zmq.Socket[bytes]":
         socket = self._context.socket(zmq.DEALER)
-        self._options.configure(socket)
+        self._options.configure(socket, address)
         socket.connect(address)
         return socket
 

@@ -16,11 +16,11 @@ from mq import Mailbox
 from purgatory.service.auth.authenticator import SocketSecurity
 from purgatory.service.cluster.cluster_status import standby_message
 from purgatory.service.encoding import encode, seq_of
-from purgatory.service.errors import ServerError, Standby
+from purgatory.service.errors import Standby
 from purgatory.service.protocol import Failure
 from purgatory.service.server.network.accept_gate import AcceptGate
 from purgatory.service.server.network.flood_gates import CLOSED_S, FloodGates
-from purgatory.service.server.network.router_socket import bind, set_options
+from purgatory.service.server.network.router_socket import bind, bind_error, set_options
 from purgatory.service.server.network.unfinished_messages import looks_at_peers
 from purgatory.service.server.network.unread_connections import UnreadConnections
 from purgatory.service.server.watchdog import Watchdog
@@ -76,7 +76,7 @@ class StandbySocket:
         self._watchdog.start()
 
     def _bind(self, address: str) -> str:
-        set_options(self._router, _FRAMES, _MESSAGE_BYTES)
+        set_options(self._router, address, _FRAMES, _MESSAGE_BYTES)
         try:
             if self._secure is not None:
                 self._secure(self._context, self._router)
@@ -84,7 +84,7 @@ class StandbySocket:
         except BaseException as error:
             self._release()
             if isinstance(error, zmq.ZMQError):
-                raise ServerError(f"cannot listen at {address}: {error.strerror}") from error
+                raise bind_error(address, error) from error
             raise
         self._gate = AcceptGate(listener, self._most, self._wake.fileno(), self._flood_gates)
         return self._router.getsockopt_string(zmq.LAST_ENDPOINT)

@@ -99,13 +99,14 @@ class _Api:
     async def _answer(self, request: Request) -> Response:
         methods = _methods_of(request.scope)
         if not methods:
-            return refusal(404, "unknown", "Not Found")
+            return refusal(404, "unknown", "the path is not known; see /v1/openapi.json")
         found = methods.get(request.method)
         if found is None:
             allow = {"Allow": ", ".join(sorted([*methods, "OPTIONS"]))}
             if request.method == "OPTIONS":
                 return Response(status_code=204, headers=allow)
-            return refusal(405, "method", "Method Not Allowed", allow)
+            expected = f"method is {request.method}; expected {allow['Allow']}"
+            return refusal(405, "method", expected, allow)
         if isinstance(found, Response):
             return found
         if not isinstance(found, Endpoint):

@@ -11,6 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from purgatory.service.gateway.callers import Caller
 from purgatory.service.gateway.problems import ApiError
+from purgatory.service.gateway.reasons import reason_of
 from purgatory.service.protocol import Request
 from purgatory.service.verbs import VERBS
 
@@ -24,12 +25,12 @@ PLACES: Final = {
         for name in ("after", "state", "kind", "key", "tag", "client", "order", "limit", "cursor")
     },
 }
+#: The name of a request's body, for errors.
+BODY: Final = "the body"
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
 # Methods without a body; some programs send one.
 _BODILESS: Final = ("GET", "HEAD")
-# How msgspec begins the error of an unknown field.
-_UNKNOWN_FIELD: Final = "Object contains unknown field"
 _EVENT_HEADERS: Final = {
     "Cache-Control": "no-cache",
     "Connection": "keep-alive",
@@ -90,9 +91,9 @@ class Endpoint:
         for name in self.takes.keys() & PLACES:
             given[name] = self._parameter(request, name)
         if self.body is not None:
-            given["data"] = decoded(await _body(request), self.body, "data")
+            given["data"] = decoded(await _body(request), self.body, BODY)
         elif request.method not in _BODILESS and (body := await _body(request)):
-            decoded(body, NoFields, "data")
+            decoded(body, NoFields, BODY)
         if self.streams and request.method == "HEAD":
             return Response(headers=_EVENT_HEADERS, media_type=EVENTS)
         reply = self.handler(**{name: given[name] for name in self.takes})
@@ -109,7 +110,8 @@ class Endpoint:
             return wanted.default
         # Only for a number: else the text "null" would mean no filter.
         strict = not isinstance(wanted.default, int)
-        return _checked(lambda: msgspec.convert(value, wanted.annotation, strict=strict), name)
+        kind = wanted.annotation
+        return _checked(lambda: msgspec.convert(value, kind, strict=strict), name, kind)
 
 
 def endpoint(
@@ -121,20 +123,18 @@ def endpoint(
 
 def decoded(body: bytes | msgspec.Raw, kind: type[msgspec.Struct], name: str) -> Any:
     """Decode JSON of a type. Raises ApiError, which says where the bad value is."""
-    return _checked(lambda: msgspec.json.decode(body, type=kind), name, kind.__struct_fields__)
+    if not body:
+        raise ApiError(400, "malformed", f"{name} is empty; expected JSON")
+    return _checked(lambda: msgspec.json.decode(body, type=kind), name, kind)
 
 
-def _checked(decode: Callable[[], Any], name: str, fields: Sequence[str] = ()) -> Any:
-    """Decode a value. `fields`: of an object, for the error of an unknown field."""
+def _checked(decode: Callable[[], Any], name: str, kind: Any) -> Any:
     try:
         return decode()
     except msgspec.ValidationError as error:
-        reason, _, place = str(error).partition(" - at `$")
-        if reason.startswith(_UNKNOWN_FIELD) and not place:
-            reason = f"{reason}; expected {', '.join(fields) or 'no field'}"
-        message = f"{place.strip('.`') or name}: {reason}"
+        message = reason_of(str(error), name, kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        message = str(error)
+        message = f"{name} is no JSON: {error}"
     raise ApiError(400, "malformed", message)
 
 
@@ -153,7 +153,7 @@ async def _body(request: HttpRequest) -> bytes:
     async for chunk in request.stream():
         body += chunk
         if len(body) > MAX_BODY_BYTES:
-            raise ApiError(413, "too-large", "Request Entity Too Large")
+            raise ApiError(413, "too-large", f"{BODY} has more than {MAX_BODY_BYTES:,} bytes")
     return bytes(body)
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from starlette.requests import Request
 
+from purgatory.service.client.arguments import duration_ms
 from purgatory.service.client.backoff import backoff_s
 from purgatory.service.client.calls import Keeping
 from purgatory.service.client.trace_context import unwrap
@@ -43,9 +44,11 @@ async def take(caller: Caller, data: TakeRequest, request: Request) -> LeasedJob
     If there was none, the caller asks again at once.
     """
     ask = Ask(
-        tuple(sorted(set(data.kinds))), data.max_attempts, to_ms(seconds(data.lease), "lease")
+        tuple(sorted(set(data.kinds))),
+        data.max_attempts,
+        duration_ms(data.lease, "lease"),
     )
-    wait = min(seconds(data.wait), caller.max_wait)
+    wait = min(seconds(data.wait, "wait"), caller.max_wait)
     taker = caller.takers.of(ask)
     jobs = await taker.take(data.limit, wait, _hanging_up(request))
     try:
@@ -93,7 +96,7 @@ async def give_back(caller: Caller, data: ReturnRequest) -> LeaseResults:
         if data.delay is not None:
             raise ValueError("delay comes with an error; expected none without")
         return await _end(caller, [_end_of(name, How.RETURNED) for name in data.leases])
-    delay = None if data.delay is None else seconds(data.delay)
+    delay = None if data.delay is None else seconds(data.delay, "delay")
     text = f"{data.error.type}: {data.error.message}" if data.error.message else data.error.type
     return await _end(caller, [_failure(name, delay, text) for name in data.leases])
 

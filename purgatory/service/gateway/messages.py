@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from purgatory.durations import parse_duration
+from purgatory.service.client.arguments import named_duration
 from purgatory.service.encoding import pack
 
 Report = TypeVar("Report", bound=Struct)
@@ -486,9 +486,9 @@ def as_json(value: Any) -> msgspec.Raw:
         return msgspec.Raw(msgspec.json.encode(base64.b64encode(pack(value)).decode("ascii")))
 
 
-def seconds(duration: float | str) -> float:
-    """Return a `Duration` in seconds. Raises ValueError."""
-    return parse_duration(duration) if isinstance(duration, str) else duration
+def seconds(duration: float | str, name: str) -> float:
+    """Return a `Duration` in seconds. Raises ValueError, which names the field."""
+    return named_duration(duration, name) if isinstance(duration, str) else duration
 
 
 def report(kind: type[Report], message: Any, **more: Any) -> Report:

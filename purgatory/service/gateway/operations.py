@@ -62,7 +62,7 @@ async def _submit_item(caller: Caller, item: Raw) -> Receipt:
 async def _submit(caller: Caller, wanted: OperationRequest) -> Receipt:
     receipt = await caller.client.submit(
         *wanted.keys,
-        timeout=seconds(wanted.timeout),
+        timeout=seconds(wanted.timeout, "timeout"),
         need=wanted.need,
         kind=wanted.kind,
         op_id=wanted.op_id,
@@ -115,7 +115,7 @@ async def look(caller: Caller, name: str) -> OperationReport:
 @endpoint("PATCH", "/v1/operations/{op_id}", Extend, "Extend an operation")
 async def extend(caller: Caller, name: str, data: ExtensionRequest) -> Done:
     """Restart the timeout of an operation, unless ended."""
-    timeout = seconds(data.timeout)
+    timeout = seconds(data.timeout, "timeout")
     await _status(caller, name)
     return Done(await caller.client.extend(name, timeout))
 
@@ -139,7 +139,7 @@ async def _status(caller: Caller, op_id: str) -> OperationStatus:
 @endpoint("POST", "/v1/keys/{key}", Complete, "Complete a key, or let it fail")
 async def change_key(caller: Caller, name: str, data: KeyChange) -> Count:
     """Return how many operations ended; with the answer it is on disk."""
-    client, hold = caller.client, seconds(data.hold)
+    client, hold = caller.client, seconds(data.hold, "hold")
     if data.error is None:
         return Count(await client.complete(name, data.value, limit=data.limit, hold=hold))
     if data.value is not None or data.limit is not None or hold:

@@ -79,7 +79,7 @@ async def declare(caller: Caller, name: str, data: RepeatRequest) -> RepeatRepor
         payload=data.payload,
         overlap=data.overlap,
         missed=data.missed,
-        jitter=seconds(data.jitter),
+        jitter=seconds(data.jitter, "jitter"),
     )
     return _report(await caller.client.result_of(reply))
 

@@ -38,7 +38,7 @@ class TLSFiles:
 
     def __init__(self, certificate: Path | None, key: Path | None) -> None:
         if (certificate is None) != (key is None):
-            raise ConfigError("tls_certificate and tls_key come together: both, or neither")
+            raise ConfigError("--tls-certificate and --tls-key come together: both, or neither")
         for path in (certificate, key):
             if path is not None and not path.is_file():
                 raise ConfigError(f"{path}: there is no such file")

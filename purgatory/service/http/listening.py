@@ -30,7 +30,7 @@ def host_and_port(bind: str) -> tuple[str, int]:
     host, colon, port = bind.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
-        raise ServerError(f"http_bind is {bind!r}; expected host:port")
+        raise ServerError(f"the address for HTTP is {bind!r}; expected HOST:PORT")
     return host, int(port)
 
 

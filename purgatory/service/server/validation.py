@@ -93,7 +93,7 @@ class RequestValidator:
                 f"the server has {total} operations; expected at most {limits.pending}"
             )
         try:
-            self.check_timeout(submission.timeout_ms)
+            self.check_timeout(submission.timeout_ms, "timeout" if submission.need else "delay")
             self.check_value("payload", submission.payload)
             self._check_keys(submission)
             self.check_text(submission.op_id)
@@ -110,7 +110,7 @@ class RequestValidator:
         _, _, timeout_ms, need, _, _ = values
         within_ms = options.start_within_ms
         try:
-            self.check_timeout(timeout_ms, "the delay")
+            self.check_timeout(timeout_ms, "delay")
             if need and (options.tags or options.priority or within_ms is not None):
                 raise Malformed("tags, priority and start_within_ms are for jobs only (need 0)")
             if options.priority not in PRIORITIES:
@@ -118,7 +118,7 @@ class RequestValidator:
             if within_ms is not None:
                 self.check_timeout(within_ms, "start_within")
             if options.unique_ms != MADE_UP:
-                self.check_period(options.unique_ms, "unique_ms")
+                self.check_period(options.unique_ms, "unique_for")
             self.check_tags(options.tags)
         except Refused as refusal:
             return refusal
@@ -147,9 +147,10 @@ class RequestValidator:
         `max_timeout` does not bound it: defaults may exceed a short one.
         """
         if period_ms < least_ms:
-            raise Malformed(f"{what} is {period_ms}; expected {least_ms} or more")
+            raise Malformed(f"{what} is {period_ms / 1000} s; expected {least_ms / 1000} s or more")
         if period_ms > MOST_PERIOD_MS:
-            raise TimeoutTooLong(f"{what} is {period_ms}; expected at most {MOST_PERIOD_MS}")
+            most = MOST_PERIOD_MS // 1000
+            raise TimeoutTooLong(f"{what} is {period_ms / 1000} s; expected at most {most} s")
 
     def _check_keys(self, submission: Submission) -> None:
         keys = submission.keys

@@ -112,8 +112,8 @@ def test_a_worker_whose_handlers_hang(tmp_path, server, client):
     [
         ("reminders", "expected MODULE:NAME"),
         ("no_such_module:worker", "there is no module no_such_module"),
-        ("json:worker", "has no attribute 'worker'"),
-        ("json:dumps", "is not a purgatory.Worker"),
+        ("json:worker", "json has no purgatory.Worker named worker"),
+        ("json:dumps", "json has no purgatory.Worker named dumps"),
     ],
 )
 def test_what_is_no_worker(run, name, words):

@@ -92,10 +92,10 @@ def test_bad_values(flags, environment, message):
     ("text", "message"),
     [
         ("max_keys = 'x'", "max_keys is 'x'; expected a whole number"),
-        ("max_keys = true", "max_keys is True"),
+        ("max_keys = true", "max_keys is true"),
         ("memory = 1", "memory is 1; expected true or false"),
         ("retention = '1x'", "retention is '1x'; expected a duration"),
-        ("retention = true", "retention is True; expected a duration"),
+        ("retention = true", "retention is true; expected a duration"),
         ("bind = 5", "bind is 5; expected a text"),
         ("data_dir = 5", "data_dir is 5; expected a path"),
         ("max_kees = 5", "max_kees is not a setting; expected one of data_dir"),

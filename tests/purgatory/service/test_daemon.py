@@ -63,6 +63,19 @@ def test_page_and_metrics(service):
     assert read(service.url + "readyz") == "ok\n"
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+@pytest.mark.parametrize("host", ["[::1]", "[::]"])
+def test_addresses_of_ipv6(host):
+    """Server, page and client take an IPv6 address in brackets; `[::]` is for IPv4, too."""
+    config = Config(memory=True, bind=f"tcp://{host}:0", http_bind=f"{host}:0", insecure=True)
+    with ServiceDaemon(config) as service:
+        port = service.server.address.rpartition(":")[2]
+        for each in ["[::1]"] if host == "[::1]" else ["[::1]", "127.0.0.1"]:
+            with Client(f"tcp://{each}:{port}", timeout=HANG) as client:
+                assert client.complete("k") == 0
+        assert read(service.url.replace("[::]", "[::1]") + "readyz") == "ok\n"
+
+
 def test_the_journal_is_complete_in_the_end(tmp_path):
     """Over several restarts each operation and each outcome is written once."""
     config = Config(data_dir=tmp_path, bind="tcp://127.0.0.1:0", http_bind="")

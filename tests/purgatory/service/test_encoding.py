@@ -2,7 +2,7 @@
 
 import pytest
 
-from purgatory.service.encoding import count_items, encode, seq_of, type_of
+from purgatory.service.encoding import count_items, encode, pack, seq_of, type_of
 from purgatory.service.protocol import Cancel, Hello, Query, Stats
 
 
@@ -51,3 +51,17 @@ def test_type_and_seq(frame, number, seq):
 def test_items_are_counted_without_decoding(frame, count):
     """Whatever the form of the numbers before the list; 0 if there is no list."""
     assert count_items(frame) == count
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (1 << 64, "it has an integer beyond 64 bits"),
+        ([-(1 << 63) - 1], "it has an integer beyond 64 bits"),
+        (object(), "Encoding objects of type object is unsupported"),
+    ],
+)
+def test_what_cannot_be_sent(value, reason):
+    """The error begins with what the caller wanted."""
+    with pytest.raises(TypeError, match=f"value cannot be sent: {reason}"):
+        pack(value)

@@ -16,6 +16,7 @@ from purgatory.service.client.arguments import (
     duration_ms,
     filter_text,
     moment_ms,
+    not_one_of_two,
 )
 from purgatory.service.client.call_sender import CallSender
 from purgatory.service.client.futures import ReplyFuture
@@ -288,7 +289,7 @@ def check_filters(*, order: str = "due", **filters: str | None) -> JobFilter:
 def _time_of(delay: Duration | None, at: datetime | None) -> tuple[int, int | None]:
     """Return a delay in milliseconds, and a moment in Unix milliseconds."""
     if (delay is None) == (at is None):
-        raise TypeError(f"delay is {delay!r} and at is {at!r}; expected one of the two")
+        raise not_one_of_two("delay", "at", is_both=at is not None)
     if delay is not None:
         return duration_ms(delay, "delay"), None
     return 0, moment_ms(at, "at")

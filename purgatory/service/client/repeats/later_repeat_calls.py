@@ -11,6 +11,7 @@ from purgatory.service.client.arguments import (
     checked_text,
     duration_ms,
     filter_text,
+    not_one_of_two,
 )
 from purgatory.service.client.call_sender import CallSender, packed_value
 from purgatory.service.client.futures import ReplyFuture
@@ -65,7 +66,7 @@ class LaterRepeatCalls(CallSender):
         this time. Raises ValueError for a bad `cron` or `tz`, and for a `tz` without `cron`.
         """
         if (cron is None) == (every is None):
-            raise TypeError(f"cron is {cron!r} and every is {every!r}; expected one of the two")
+            raise not_one_of_two("cron", "every", is_both=every is not None)
         if cron is None and tz != _UTC:
             raise ValueError(f"tz is {tz!r}, without cron; expected a time zone only with cron")
         expression = None if cron is None else CronExpression(cron, tz)

@@ -121,7 +121,7 @@ class ControlRequests:
         if delay_ms is None:
             assert move.due_ms is not None
             delay_ms = max(0, move.due_ms - now_ms)
-        self._validator.check_timeout(delay_ms, "the delay")
+        self._validator.check_timeout(delay_ms, "delay")
         return now_ms + delay_ms
 
     def retry(

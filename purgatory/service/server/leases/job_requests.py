@@ -76,7 +76,7 @@ class JobRequests:
     def _check_work(self, request: Work) -> None:
         if not 0 <= request.room <= MAX_ROOM:
             raise TooManyItems(f"room is {request.room}; expected 0 to {MAX_ROOM}")
-        self._validator.check_period(request.lease_ms, "lease_ms", MIN_LEASE_MS)
+        self._validator.check_period(request.lease_ms, "lease", MIN_LEASE_MS)
         if len(request.kinds) > MAX_KINDS:
             raise TooManyItems(f"{len(request.kinds)} kinds; expected at most {MAX_KINDS}")
         for kind, attempts in request.kinds.items():
@@ -92,7 +92,7 @@ class JobRequests:
         if end.how not in _HOWS:
             raise Malformed(f"how is {end.how}; expected one of {sorted(_HOWS)}")
         limits = self._validator.limits
-        self._validator.check_period(end.delay_ms, "delay_ms")
+        self._validator.check_period(end.delay_ms, "delay")
         if len(end.error) > limits.payload_bytes:
             raise TooLarge(f"an error of {len(end.error)} characters; "
                            f"expected at most {limits.payload_bytes}")  # fmt: skip

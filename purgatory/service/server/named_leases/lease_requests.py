@@ -5,7 +5,6 @@ All are idempotent: a client without an answer retries.
 
 from typing import TYPE_CHECKING, Final
 
-from purgatory.service.errors import Malformed
 from purgatory.service.job_messages import EndLease, KeepLease, LeaseKept, LeaseTaken, TakeLease
 from purgatory.service.server.commands import ClientRequest
 from purgatory.service.server.named_leases.named_leases import NamedLeases
@@ -31,7 +30,7 @@ class NamedLeaseRequests:
         """Give a name to a program, or have it wait."""
         self._check(request)
         self._check_keep(request.keep_ms)
-        self._validator.check_period(request.wait_ms, "wait_ms")
+        self._validator.check_period(request.wait_ms, "wait")
         token = self._leases.take(request, command.route, transaction.clock_ms)
         return LeaseTaken(request.seq, token)
 
@@ -54,6 +53,4 @@ class NamedLeaseRequests:
         self._validator.check_text(request.holder)
 
     def _check_keep(self, keep_ms: int) -> None:
-        if keep_ms < MIN_KEEP_MS:
-            raise Malformed(f"keep_ms is {keep_ms}; expected at least {MIN_KEEP_MS}")
-        self._validator.check_period(keep_ms, "keep_ms")
+        self._validator.check_period(keep_ms, "keep", MIN_KEEP_MS)

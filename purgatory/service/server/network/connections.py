@@ -27,6 +27,7 @@ from purgatory.service.server.commands import (
 
 log: logging.Logger = logging.getLogger(__name__)
 
+_COUNT: Final = "connections of client '%s': %d"
 _CUT_OFF: Final = "client '%s' does not read its answers: cut off"
 _FULL: Final = "a client was refused: %s clients are connected, as many as max_clients allows"
 # Plain numbers: a combination of the enumeration's members takes two microseconds.
@@ -128,7 +129,9 @@ class Connections:
         """Add a connection that has said hello."""
         self._gone.pop(connection.route, None)  # a client may choose its route, and reuse it
         self.by_route[connection.route] = connection
-        self._by_client.setdefault(connection.client, []).append(connection)
+        connections = self._by_client.setdefault(connection.client, [])
+        connections.append(connection)
+        log.info(_COUNT, connection.client, len(connections))
 
     def drop(self, connection: Connection) -> None:
         """Forget a connection; the server refuses its further messages."""
@@ -141,6 +144,7 @@ class Connections:
         others.remove(connection)
         if not others:
             del self._by_client[connection.client]
+        log.info(_COUNT, connection.client, len(others))
         self._post(ClientDisconnected(connection.client, connection.route))
         self._change_taker(connection.client, taker)
 

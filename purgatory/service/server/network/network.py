@@ -22,7 +22,6 @@ import zmq
 
 from mq import Mailbox
 from purgatory.service.auth.authenticator import SocketSecurity
-from purgatory.service.errors import ServerError
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.server.commands import (
     CloseServer,
@@ -40,7 +39,7 @@ from purgatory.service.server.network.connections import Connections
 from purgatory.service.server.network.flood_gates import CLOSED_S
 from purgatory.service.server.network.lent_store import LentStore
 from purgatory.service.server.network.reception import Reception
-from purgatory.service.server.network.router_socket import bind, set_options
+from purgatory.service.server.network.router_socket import bind, bind_error, set_options
 from purgatory.service.server.store_loop import StoreLoop
 from purgatory.service.server.validation import RequestValidator
 from timingwheel.lowlevel import reduce_timer_slack
@@ -140,7 +139,7 @@ class Network:
             security=security,
             max_clients=self._max_clients,
         )
-        set_options(router, SOCKET_FRAMES, 4 * self._validator.limits.message_bytes)
+        set_options(router, address, SOCKET_FRAMES, 4 * self._validator.limits.message_bytes)
         listener = -1
         try:
             if security is not None:
@@ -152,7 +151,7 @@ class Network:
         except BaseException as error:
             router.close(0)
             if isinstance(error, zmq.ZMQError):
-                raise ServerError(f"cannot listen at {address}: {error.strerror}") from error
+                raise bind_error(address, error) from error
             raise
         self.descriptors = self.mailbox.fileno(), router.FD
         self.gate = AcceptGate(

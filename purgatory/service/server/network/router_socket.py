@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
+from purgatory.service.errors import ServerError
+
 if TYPE_CHECKING:
     Router = zmq.Socket[bytes]
 
@@ -44,14 +46,15 @@ _ESTABLISHED: Final = 1
 _TCP: Final = (socket.AF_INET, socket.AF_INET6)
 
 
-def set_options(socket: "Router", sent_frames: int, message_bytes: int) -> None:
-    """Set the options of an unbound ROUTER.
+def set_options(socket: "Router", address: str, sent_frames: int, message_bytes: int) -> None:
+    """Set the options of a ROUTER, before it is bound to `address`.
 
     `sent_frames`: most queued for a connection. `message_bytes`: a larger message ends its
     connection.
     """
     for option, value in (
         (zmq.LINGER, 0),
+        (zmq.IPV6, "[" in address),
         # A send to a full or lost connection is an error, not a silent drop.
         (zmq.ROUTER_MANDATORY, 1),
         (zmq.SNDHWM, sent_frames),
@@ -71,6 +74,15 @@ def set_options(socket: "Router", sent_frames: int, message_bytes: int) -> None:
         (zmq.HANDSHAKE_IVL, _HANDSHAKE_MS),
     ):
         socket.setsockopt(option, value)
+
+
+def bind_error(address: str, error: zmq.ZMQError) -> ServerError:
+    """Return the error for a server whose socket could not be bound."""
+    reason = zmq.strerror(error.errno or 0)
+    return ServerError(
+        f"cannot listen at {address}: {reason}; expected tcp://HOST:PORT or ipc://PATH of this "
+        "machine, which no other program has"
+    )
 
 
 def bind(router: "Router", address: str) -> int:

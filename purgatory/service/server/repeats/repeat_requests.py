@@ -167,7 +167,8 @@ class RepeatRequests:
         cron = self._check_times(repeat)
         longest = MAX_JITTER_MS if repeat.every_ms is None else min(MAX_JITTER_MS, repeat.every_ms)
         if not 0 <= repeat.jitter_ms <= longest:
-            raise Malformed(f"jitter_ms is {repeat.jitter_ms}; expected 0 to {longest}")
+            found = f"jitter is {repeat.jitter_ms / 1000} s"
+            raise Malformed(f"{found}; expected 0 to {longest / 1000} s")
         return cron
 
     def _check_times(self, repeat: Repeat) -> CronExpression | None:
@@ -177,7 +178,8 @@ class RepeatRequests:
         if every_ms is not None:
             most = self._validator.limits.timeout_ms
             if not MIN_EVERY_MS <= every_ms <= most:
-                raise Malformed(f"every_ms is {every_ms}; expected {MIN_EVERY_MS} to {most}")
+                bounds = f"{MIN_EVERY_MS / 1000} to {most / 1000} s"
+                raise Malformed(f"every is {every_ms / 1000} s; expected {bounds}")
             return None
         assert repeat.cron is not None
         try:

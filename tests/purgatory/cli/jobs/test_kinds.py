@@ -29,6 +29,7 @@ def test_limit(run, rows, client):
         (("mail",), "come together"),
         (("--running", "5"), "come together"),
         (("mail", "--running", "-1"), "at least 0"),
+        (("mail", "--per-second", "fast"), "'fast'; expected a number"),
         (("mail", "--per-second", "nan"), "expected a number of 0 or more"),
     ],
 )

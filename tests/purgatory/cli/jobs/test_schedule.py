@@ -59,7 +59,9 @@ def test_waiting(run, client):
         (("--in", "soon"), "is not a valid duration"),
         (("--in", "-1"), "expected"),
         (("--in", "1", "--priority", "11"), "at most 10"),
-        (("--in", "1", "--priority", "high"), "invalid int"),
+        (("--in", "400d"), "delay is 34560000.0 s; expected at most"),
+        (("--in", "1", "--payload", "1" * 30), "it has an integer beyond 64 bits"),
+        (("--in", "1", "--priority", "high"), "'high'; expected a whole number"),
     ],
 )
 def test_bad_options(run, arguments, words):

@@ -36,9 +36,9 @@ def test_when_a_connection_is_lost(seconds):
     lost = 5.0 if seconds is None else seconds
     context = zmq.Context()
     with context.socket(zmq.DEALER) as socket:
-        options.configure(socket, pings=True)
+        options.configure(socket, "tcp://a:1", pings=True)
         pings = socket.getsockopt(zmq.HEARTBEAT_IVL), socket.getsockopt(zmq.HEARTBEAT_TIMEOUT)
-        options.configure(socket)
+        options.configure(socket, "tcp://a:1")
         found = {
             name: socket.getsockopt(getattr(zmq, name))
             for name in ("TCP_MAXRT", "HEARTBEAT_IVL", "TCP_KEEPALIVE", "TCP_KEEPALIVE_IDLE")
@@ -71,7 +71,7 @@ from tests.testing.raw_connections import frame, greet, reset
 
 listener = socket.create_server(("127.0.0.1", 0))
 client = zmq.Context().socket(zmq.DEALER)
-SocketOptions(lost_after_s=0.6).configure(client, pings=True)
+SocketOptions(lost_after_s=0.6).configure(client, "tcp:", pings=True)
 monitor = client.get_monitor_socket(zmq.EVENT_DISCONNECTED)
 client.connect("tcp://127.0.0.1:%d" % listener.getsockname()[1])
 server, _ = listener.accept()

@@ -17,20 +17,20 @@ def test_any_text_is_a_name(shop, name):
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ({}, "keys"),
-        ({"keys": []}, "keys"),
-        ({"keys": [""]}, "keys"),
-        ({"keys": ["k"], "timeout": -1}, "timeout"),
-        ({"keys": ["k"], "timeout": "soon"}, "'soon' is not a valid duration"),
+        ({}, "the body lacks the field `keys`"),
+        ({"keys": []}, "keys: expected an array of length 1 or more"),
+        ({"keys": [""]}, "keys[0]: expected a string of length 1 or more"),
+        ({"keys": ["k"], "timeout": -1}, "timeout: expected a number of 0 or more"),
+        ({"keys": ["k"], "timeout": "soon"}, "timeout: 'soon' is not a valid duration"),
         ({"keys": ["k"], "timeout": 1e9}, "expected"),
         ({"keys": ["k"], "need": 2}, "need is 2"),
         ({"keys": ["k"], "op_id": ""}, "op_id"),
         ({"keys": ["k"], "kees": 1}, "`kees`; expected keys, timeout, need, kind, op_id, payload"),
-        ({"keys": ["k"], "need": "1"}, "need: Expected `int`, got `str`"),
-        ({"keys": ["k"], "need": True}, "need: Expected `int`, got `bool`"),
-        ({"keys": ["k"], "timeout": True}, "timeout: Expected `float | str`, got `bool`"),
+        ({"keys": ["k"], "need": "1"}, "need is a string; expected a whole number"),
+        ({"keys": ["k"], "need": True}, "need is true or false; expected a whole number"),
+        ({"keys": ["k"], "timeout": True}, "timeout is true or false; expected a number, a string"),
         ({"keys": ["k"], "payload": 2**63 + 1}, None),
-        ([], "object"),
+        ([], "the body is an array; expected an object"),
     ],
 )
 def test_bad_requests(shop, body, reason):
@@ -50,10 +50,10 @@ def test_bad_requests(shop, body, reason):
         ("operations?with_jobs=1", "'with_jobs'"),
         ("jobs?tags=a", "'tags'; expected state, kind, tag, client, order, limit, cursor"),
         ("jobs?key=a", "'key'"),
-        ("jobs?state=null", "state: "),
+        ("jobs?state=null", "state is 'null'; expected scheduled, ready, running"),
         ("jobs?state=dead&state=ready", "query has 'state' more than once"),
-        ("jobs?limit=x", "limit: "),
-        ("jobs?limit=true", "limit: "),
+        ("jobs?limit=x", "limit is a string; expected a whole number"),
+        ("jobs?limit=501", "limit: expected a whole number of 500 or less"),
         ("counts?kinds=a", "'kinds'; expected state, kind, tag, client"),
         ("counts/stream?kind=a", "'kind'; expected no parameter"),
         ("limits?kind=a", "'kind'; expected no parameter"),
@@ -92,6 +92,7 @@ def test_the_size_of_a_body(shop):
     for body in (b" " * (1 << 20) + b"{}", (b" " * (1 << 16) for _ in range(17))):
         answer = shop.post("/v1/operations", content=body)
         assert (answer.status_code, answer.json()["code"]) == (413, "too-large")
+        assert answer.json()["message"] == "the body has more than 1,048,576 bytes"
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000, b'{"keys": ["k"]} x'])
@@ -99,3 +100,12 @@ def test_what_is_no_json(shop, body):
     """It is refused as a bad value, however deep it is."""
     answer = shop.post("/v1/operations", content=body)
     assert (answer.status_code, answer.json()["code"]) == (400, "malformed")
+    expected = "is an array" if body[:1] == b"[" else "is no JSON: " if body else "is empty; "
+    assert answer.json()["message"].startswith(f"the body {expected}")
+
+
+def test_an_unknown_path_or_method(shop):
+    """The answer says where the paths are, and which methods there are."""
+    assert shop.get("/v1/job").json()["message"] == "the path is not known; see /v1/openapi.json"
+    expected = "method is DELETE; expected GET, HEAD, OPTIONS, POST"
+    assert shop.delete("/v1/jobs").json()["message"] == expected

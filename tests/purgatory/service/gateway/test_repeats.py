@@ -89,15 +89,15 @@ def test_of_another_client(shop, operator, other):
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
-        ({}, "expected one of the two"),
-        ({"cron": "* * * * *", "every": 5}, "expected one of the two"),
+        ({}, "neither cron nor every is given; expected one of the two"),
+        ({"cron": "* * * * *", "every": 5}, "cron and every are both given"),
         ({"cron": "61 * * * *"}, "cron is '61 * * * *'"),
         ({"cron": "* * * * *", "tz": "Mars"}, "tz is 'Mars'"),
         ({"every": 0}, "every is 0"),
-        ({"every": 0.001}, "every_ms is 1; expected 10"),
-        ({"every": 5, "overlap": "x"}, "overlap"),
-        ({"every": 5, "missed": "x"}, "missed"),
-        ({"every": 5, "jitter": "x"}, "'x' is not a valid duration"),
+        ({"every": 0.001}, "every is 0.001 s; expected 0.01 to"),
+        ({"every": 5, "overlap": "x"}, "overlap is 'x'; expected skip, allow"),
+        ({"every": 5, "missed": "x"}, "missed is 'x'; expected one, none, all"),
+        ({"every": 5, "jitter": "x"}, "jitter: 'x' is not a valid duration"),
         ({"every": 5, "more": 1}, "more"),
     ],
 )

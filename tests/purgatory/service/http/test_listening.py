@@ -143,5 +143,5 @@ class TestAddresses:
     @pytest.mark.parametrize("bind", ["", "host", "host:", ":80", "h:x", "h:65536", "h:-1", "h:²"])
     def test_bad(self, bind):
         """Anything else is a ServerError."""
-        with pytest.raises(ServerError, match="http_bind is"):
+        with pytest.raises(ServerError, match=r"the address for HTTP is .*; expected HOST:PORT"):
             host_and_port(bind)

@@ -205,8 +205,8 @@ def test_keys_of_the_server():
 def test_a_short_limit_of_timeouts_bounds_no_period():
     """The defaults of servers, workers and leases are longer; each would be refused."""
     validator = RequestValidator(structs.replace(SMALL, timeout_ms=1000))
-    validator.check_period(MOST_PERIOD_MS, "unique_ms")
-    with pytest.raises(TimeoutTooLong, match="unique_ms is"):
-        validator.check_period(MOST_PERIOD_MS + 1, "unique_ms")
-    with pytest.raises(Malformed, match="lease_ms is 99; expected 100 or more"):
-        validator.check_period(99, "lease_ms", 100)
+    validator.check_period(MOST_PERIOD_MS, "unique_for")
+    with pytest.raises(TimeoutTooLong, match=r"unique_for is .* s; expected at most \d+ s"):
+        validator.check_period(MOST_PERIOD_MS + 1, "unique_for")
+    with pytest.raises(Malformed, match=r"lease is 0\.099 s; expected 0\.1 s or more"):
+        validator.check_period(99, "lease", 100)

@@ -43,8 +43,8 @@ def test_intervals_are_durations(client, every):
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        ({}, TypeError, "cron is None and every is None; expected one of the two"),
-        ({"cron": "* * * * *", "every": 5}, TypeError, "expected one of the two"),
+        ({}, TypeError, "neither cron nor every is given; expected one of the two"),
+        ({"cron": "* * * * *", "every": 5}, TypeError, "cron and every are both given"),
         ({"cron": "61 * * * *"}, ValueError, "cron is '61 [*] [*] [*] [*]'"),
         ({"cron": 5}, TypeError, "cron is 5"),
         ({"cron": "0 0 30 2 *"}, ValueError, "cron is '0 0 30 2 [*]'"),

@@ -282,8 +282,8 @@ class TestReschedule:
         [
             (Reschedule("a"), "malformed", "delay_ms is None, due_ms is None; expected one"),
             (Reschedule("a", 1, 2), "malformed", "delay_ms is 1, due_ms is 2; expected one"),
-            (Reschedule("a", -1), "malformed", "the delay is -0.001 s"),
-            (Reschedule("a", 10**10), "too-long", "the delay is 10000000.0 s"),
+            (Reschedule("a", -1), "malformed", "delay is -0.001 s"),
+            (Reschedule("a", 10**10), "too-long", "delay is 10000000.0 s"),
         ],
     )
     def test_bad_moves(self, step_server, move, code, words):

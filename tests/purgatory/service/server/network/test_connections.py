@@ -59,6 +59,20 @@ def test_a_streaming_connection_gets_outcomes_at_once(connections, connection, s
     assert socket.sent == [b"outcomes"]
 
 
+def test_connections_are_logged_by_the_name_of_their_client(connections, connection, caplog):
+    """With `--verbose` the last such line of a name says how many connections it has."""
+    caplog.set_level("INFO", module.log.name)
+    other = Connection(b"other", "c", 0.0, "")
+    connections.add(other)
+    connections.add(Connection(b"x", "x", 0.0, ""))
+    connections.drop(other)
+    assert caplog.messages == [
+        "connections of client 'c': 2",
+        "connections of client 'x': 1",
+        "connections of client 'c': 1",
+    ]
+
+
 def outcomes_frame():
     """Return a frame of outcomes, and the same for a connection that takes none of them."""
     return encode(Outcomes([])), encode(Outcomes([], take=False))

@@ -14,6 +14,7 @@ import pytest
 import zmq
 
 from purgatory.service.encoding import encode
+from purgatory.service.errors import ServerError
 from purgatory.service.protocol import (
     OLDEST_VERSION,
     VERSION,
@@ -411,7 +412,7 @@ def test_two_connections_of_one_client(server, peer):
 
 def test_an_address_in_use(server, serve):
     """The error names the address."""
-    with pytest.raises(network.ServerError, match=f"cannot listen at {server.address}: Address"):
+    with pytest.raises(ServerError, match=f"cannot listen at {server.address}: Address"):
         serve(memory=True, bind=server.address)
 
 

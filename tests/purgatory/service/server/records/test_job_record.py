@@ -84,7 +84,7 @@ def test_due_moment(step_server):
         ({"tags": ("x" * 1001,)}, "too-large", "more than 1000 bytes"),
         ({"tags": ("",)}, "malformed", "is empty"),
         ({"start_within_ms": -1}, "malformed", "start_within is -0.001 s"),
-        ({"due_ms": 1 << 60}, "too-long", "the delay is"),
+        ({"due_ms": 1 << 60}, "too-long", "delay is"),
     ],
 )
 def test_bad_options(step_server, options, code, words):
