@@ -41,9 +41,15 @@ def command(*arguments):
     return [sys.executable, "-m", "purgatory", "replay", *map(str, arguments)]
 
 
-def run(*arguments):
-    """Run a replay to its end."""
-    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=PATIENCE)
+@pytest.fixture
+def run(capsys):
+    """Run a replay to its end, in this process."""
+
+    def run(*arguments):
+        code = main(["replay", *map(str, arguments)])
+        return subprocess.CompletedProcess(arguments, code, *capsys.readouterr())
+
+    return run
 
 
 def test_how_far_it_is(trace, monkeypatch, capsys):
@@ -80,14 +86,14 @@ def counter(page, outcome):
 
 def test_table(trace):
     """A row for each kind and one for all, with counts, share and waits."""
-    done = run(*trace)
+    done = subprocess.run(command(*trace), capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stderr) == (0, "")
     assert row(done.stdout, "all") == ["all", "100", "66", "34", "66.0%", "400 ms", "5.0 s"]
     assert row(done.stdout, "slow")[:4] == ["slow", "50", "33", "17"]
     assert "100 operations, 100 outcomes" in done.stdout
 
 
-def test_the_directory_of_several_servers_stands_for_all_of_their_journals(tmp_path):
+def test_the_directory_of_several_servers_stands_for_all_of_their_journals(run, tmp_path):
     """What two of them have counts once."""
     for server, numbers in (("a_7411", (0, 1)), ("b_7411", (1, 2))):
         journal = tmp_path / server / "journal"
@@ -106,7 +112,7 @@ def test_the_directory_of_several_servers_stands_for_all_of_their_journals(tmp_p
 
 
 @pytest.mark.parametrize("of_several", [False, True])
-def test_a_journal_without_events_is_replayed(tmp_path, of_several):
+def test_a_journal_without_events_is_replayed(run, tmp_path, of_several):
     """Its server had none yet, and made the directory."""
     journal = tmp_path / "a_7411" / "journal"
     for table in ("operations", "events", "extensions"):
@@ -120,12 +126,12 @@ def test_a_journal_without_events_is_replayed(tmp_path, of_several):
     assert row(done.stdout, "all")[1:4] == ["1", "0", "1"]
 
 
-def test_real_time_gives_the_same_table(trace):
+def test_real_time_gives_the_same_table(run, trace):
     """The outcomes are the same at any speed."""
     assert row(run(*trace, "--speed", 1e5).stdout, "all") == row(run(*trace).stdout, "all")
 
 
-def test_outcomes_file(trace, tmp_path):
+def test_outcomes_file(run, trace, tmp_path):
     """`--outcomes` writes them as a table."""
     target = tmp_path / "outcomes.parquet"
     assert run(*trace, "--outcomes", target).returncode == 0
@@ -134,7 +140,7 @@ def test_outcomes_file(trace, tmp_path):
     assert {row.outcome for row in rows} == {"completed", "expired"}
 
 
-def test_extensions_and_failures(trace, tmp_path):
+def test_extensions_and_failures(run, trace, tmp_path):
     """`--extensions` is read as the other tables are; failures get a column of their own."""
     events, extensions = tmp_path / "events.csv", tmp_path / "extensions.csv"
     events.write_text("key,at_ms,failed\nk1,1400,true\nk0,9000,\n")
@@ -148,7 +154,7 @@ def test_extensions_and_failures(trace, tmp_path):
     assert "100 operations, 100 outcomes" in done.stdout
 
 
-def test_out_of_order_is_refused_and_sorted_on_demand(trace, tmp_path):
+def test_out_of_order_is_refused_and_sorted_on_demand(run, trace, tmp_path):
     """The error names the row; `--sort` sorts first."""
     events = tmp_path / "events.csv"
     events.write_text("key,at_ms\nk1,1400\nk0,400\n")
@@ -159,7 +165,7 @@ def test_out_of_order_is_refused_and_sorted_on_demand(trace, tmp_path):
     assert row(run(trace[0], events, "--sort").stdout, "all")[2] == "2"
 
 
-def test_bad_rows_are_refused_and_skipped_on_demand(trace, tmp_path):
+def test_bad_rows_are_refused_and_skipped_on_demand(run, trace, tmp_path):
     """The error names the row; `--skip-bad` counts it and goes on."""
     events = tmp_path / "events.csv"
     events.write_text("key,at_ms\nk0,400\nk1,soon\n")
@@ -172,7 +178,7 @@ def test_bad_rows_are_refused_and_skipped_on_demand(trace, tmp_path):
     assert "skipped 1 bad row of" in skipped.stdout
 
 
-def test_a_row_far_from_1970_is_a_bad_row(trace, tmp_path):
+def test_a_row_far_from_1970_is_a_bad_row(run, trace, tmp_path):
     """Its time is beyond what a replay counts, and the rest is replayed without the row."""
     events = tmp_path / "events.csv"
     events.write_text(f"key,at_ms\nk0,400\nk1,{2**60 + 1}\n")
@@ -198,7 +204,7 @@ def test_a_row_far_from_1970_is_a_bad_row(trace, tmp_path):
         (["--metrics-port", "99999999"], "99999999"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_code_2(trace, arguments, named):
+def test_bad_input_is_one_line_and_exit_code_2(run, trace, arguments, named):
     """There is no traceback."""
     done = run(*arguments, *(trace if arguments[0].startswith("-") else ()))
     assert done.returncode == 2
@@ -206,7 +212,7 @@ def test_bad_input_is_one_line_and_exit_code_2(trace, arguments, named):
     assert named in done.stderr
 
 
-def test_port_in_use(trace):
+def test_port_in_use(run, trace):
     """The error names the port."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -259,7 +265,7 @@ def test_interrupt_prints_what_was_done(trace, tmp_path):
 
 
 @pytest.mark.parametrize("hold", ["nan", "NaN", "inf", "1e999", "-1", "-inf", "-0.001"])
-def test_a_hold_is_a_duration(trace, hold):
+def test_a_hold_is_a_duration(run, trace, hold):
     """NaN and negative ones are refused, with one line, before anything is read."""
     done = run(*trace, f"--hold={hold}")
     assert done.returncode == 2
