@@ -33,7 +33,7 @@ def test_a_pause_that_is_too_long_is_found(monkeypatch):
     """Nothing expires for a minute after a failed commit."""
     monkeypatch.setattr(commits, "RETRY_MS", 60_000)
     settings = Settings(seconds=10.0, kinds=("disk_full",))
-    found = [simulate(seed, settings).violation for seed in range(6)]
+    found = (simulate(seed, settings).violation for seed in range(6))
     assert any("nothing expires before" in why for why in found)
 
 
