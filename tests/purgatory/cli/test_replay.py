@@ -16,6 +16,7 @@ from purgatory.cli import replay
 from purgatory.cli.entry_point import PIPE_CLOSED, main
 from purgatory.trace import KeyEvent, Operation, read_outcomes, write_events, write_operations
 from tests.testing import shown_progress
+from tests.testing.environments import without_pandas
 from tests.testing.purgatory_harness import free_port
 
 PATIENCE = 60
@@ -228,7 +229,9 @@ def test_metrics_end_equal_to_the_table(trace):
     """They are served until a scrape has seen the counters of the table."""
     port = free_port()
     arguments = command(*trace, "--speed", 50, "--metrics-port", port, "--hold", PATIENCE)
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, text=True, env=without_pandas()
+    ) as process:
         pages = []
         while process.poll() is None:
             if page := scrape(port):
@@ -247,7 +250,7 @@ def test_interrupt_prints_what_was_done(trace, tmp_path):
     # Half a minute: also a machine that stalls sees some of it, and interrupts the rest.
     arguments = command(*trace, "--speed", 3, "--outcomes", target, "--metrics-port", port)
     with subprocess.Popen(
-        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=without_pandas()
     ) as process:
         deadline = time.monotonic() + PATIENCE
         seen = set()
@@ -287,6 +290,7 @@ def test_a_closed_pipe_or_a_full_disk_loses_no_outcomes(trace, tmp_path):
                 stderr=subprocess.PIPE,
                 text=True,
                 timeout=PATIENCE,
+                env=without_pandas(),
             )
             assert done.returncode == code
             assert done.stderr.count("\n") == (code == 2)
@@ -308,7 +312,7 @@ def test_a_narrow_terminal_hides_no_kind_and_no_figure(tmp_path, columns):
         capture_output=True,
         text=True,
         timeout=PATIENCE,
-        env=os.environ | {"COLUMNS": columns},
+        env=without_pandas() | {"COLUMNS": columns},
     )
     assert done.returncode == 0
     assert "…" not in done.stdout
