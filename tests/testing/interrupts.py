@@ -11,6 +11,7 @@ import dis
 import gc
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -23,24 +24,31 @@ PURGATORY = str(Path(purgatory.__file__).parent)
 TIMINGWHEEL = str(Path(timingwheel.__file__).parent)
 GROUND_FLOOR = str(Path(_purgatory_cpython.__file__).parent)
 
-_CALLS = {"CALL", "CALL_FUNCTION_EX", "CALL_KW"}
+_LETTING_IN = {"CALL", "CALL_FUNCTION_EX", "CALL_KW", "JUMP_BACKWARD"}
 # CPython does not always trace the instructions of a function that is called from none that is
 # traced, since 3.13: such a scene is played again.
 TRIES = 1 if sys.version_info < (3, 13) else 4
 _LOAD_SPECIAL = dis.opmap.get("LOAD_SPECIAL")
-_instructions: dict[CodeType, dict[int, str]] = {}
 
 
-def _opcode(code: CodeType, offset: int) -> str:
-    if code not in _instructions:
-        _instructions[code] = {i.offset: i.opname for i in dis.get_instructions(code)}
-    return _instructions[code].get(offset, "")
+@cache
+def _last_before_places(code: CodeType) -> frozenset[int]:
+    """Return the offsets of the instructions after which a signal is handled."""
+    return frozenset(
+        one.offset
+        for one in dis.get_instructions(code)
+        if one.opname in _LETTING_IN and not _is_entering_with(code, one.offset)
+    )
 
 
 def is_entering_with(frame: FrameType) -> bool:
     """Return whether what the frame calls now is the `__enter__` of a `with`, since 3.14."""
-    before = frame.f_lasti - 2
-    return before >= 0 and frame.f_code.co_code[before] == _LOAD_SPECIAL
+    return _is_entering_with(frame.f_code, frame.f_lasti)
+
+
+def _is_entering_with(code: CodeType, offset: int) -> bool:
+    # `co_code` is a copy each time.
+    return _LOAD_SPECIAL is not None and offset >= 2 and code.co_code[offset - 2] == _LOAD_SPECIAL
 
 
 class Interrupter:
@@ -52,27 +60,33 @@ class Interrupter:
         self.seen = 0
         self.where = ""
         self.fired = False
-        self._last: dict[FrameType, str] = {}
+        #: The frame whose last instruction lets signals in, unless it has called Python.
+        self._open: FrameType | None = None
 
     def __call__(self, frame: FrameType, event: str, arg: object) -> Any:
-        if event == "call":
-            caller = frame.f_back
-            if caller is not None:
-                # The return from a Python function is no such place; its beginning was one.
-                self._last[caller] = ""
-            if not frame.f_code.co_filename.startswith(self.folders):
-                return None
-            frame.f_trace_opcodes = True
-            frame.f_trace_lines = False
-            self._place(frame)
-        elif event == "opcode":
-            if self._last.get(frame) in _CALLS | {"JUMP_BACKWARD"}:
-                self._place(frame)
-            name = _opcode(frame.f_code, frame.f_lasti)
-            self._last[frame] = "" if is_entering_with(frame) else name
-        elif event == "return":
-            self._last.pop(frame, None)
-        return self
+        """See `sys.settrace`; gets the calls alone."""
+        # The return from a Python function is no such place; its beginning was one.
+        self._open = None
+        if not frame.f_code.co_filename.startswith(self.folders):
+            return None
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        self._place(frame)
+        return self._trace_instructions(_last_before_places(frame.f_code))
+
+    def _trace_instructions(self, last_before_places: frozenset[int]) -> Any:
+        def trace(frame: FrameType, event: str, arg: object) -> Any:
+            if event == "opcode":
+                if self._open is frame:
+                    self._open = None
+                    self._place(frame)
+                if frame.f_lasti in last_before_places:
+                    self._open = frame
+            elif event == "return":
+                self._open = None
+            return trace
+
+        return trace
 
     def _place(self, frame: FrameType) -> None:
         self.seen += 1

@@ -14,7 +14,8 @@ from time import perf_counter
 import mq
 from tests.testing.interrupts import GROUND_FLOOR, PURGATORY, TIMINGWHEEL, is_entering_with
 
-PACKAGES = (GROUND_FLOOR, PURGATORY, TIMINGWHEEL, str(Path(mq.__file__).parent))
+MQ = str(Path(mq.__file__).parent)
+PACKAGES = (GROUND_FLOOR, PURGATORY, TIMINGWHEEL, MQ)
 LONGEST_S = 0.01  # some calls wait until they are interrupted
 CHECKED = ("CALL", "JUMP_BACKWARD")  # after these, and at a function's start, signals are seen
 
@@ -67,7 +68,7 @@ class PlaceInterrupter:
     def trace(self, frame, event, arg):
         """See `sys.settrace`."""
         code = frame.f_code
-        if "/mq/" not in code.co_filename or "/tests/" in code.co_filename:
+        if not code.co_filename.startswith(MQ):
             return None
         if in_finalizer(frame):
             return None

@@ -1,6 +1,5 @@
 """Servers in processes of their own, for tests that kill them."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -10,9 +9,10 @@ from typing import Self
 
 from purgatory import OperationCancelled, OperationExpired
 from purgatory.service import OperationFailed, ServiceFuture
+from tests.testing.environments import without_pandas
 from tests.testing.purgatory_harness import HANG, free_port
 
-# Seconds until a start counts as a hang: the server imports pandas, on a busy machine for long.
+# Seconds until a start counts as a hang, on a busy machine.
 START = 1.5 * HANG
 
 
@@ -35,7 +35,7 @@ class ServerProcess:
             *flags,
         ]
         # If a server hangs, SIGABRT ends it, and faulthandler prints the stacks of its threads.
-        self._env = os.environ | {"PYTHONFAULTHANDLER": "1"} | (env or {})
+        self._env = without_pandas() | {"PYTHONFAULTHANDLER": "1"} | (env or {})
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> str:

@@ -40,9 +40,13 @@ NOT_OURS = (__file__, _weakrefset.__file__)
 
 
 class Interrupter:
-    """Raises KeyboardInterrupt in this thread at the n-th point, in no task's own code."""
+    """Raises KeyboardInterrupt at the n-th point of one step, in no task's own code.
 
-    def __init__(self, n):
+    Tracing is slow, so the other steps are not traced.
+    """
+
+    def __init__(self, step, n):
+        self._steps_left = step
         self._countdown = n
         self._tasks = 0  # running tasks: those are user code
 
@@ -51,10 +55,17 @@ class Interrupter:
         """Return whether the n-th point was reached."""
         return self._countdown <= 0
 
+    @property
+    def began(self):
+        """Return whether there was such a step."""
+        return self._steps_left <= 0
+
     def __enter__(self):
         gc.disable()  # finalizers are not to be interrupted
-        sys.setprofile(self._profile)
-        sys.settrace(self._trace)
+        self._steps_left -= 1
+        if self._steps_left == 0:
+            sys.setprofile(self._profile)
+            sys.settrace(self._trace)
         return self
 
     def __exit__(self, *_):
@@ -89,6 +100,18 @@ class Interrupter:
             return local
 
         return local
+
+
+def play_at_every_point(play):
+    """Play with an interrupt at each point of each step; return how many points there are."""
+    points, step, n, goes_on = 0, 1, 1, True
+    while goes_on:
+        interrupter = Interrupter(step, n)
+        play(interrupter)
+        points += interrupter.fired
+        step, n = (step, n + 1) if interrupter.fired else (step + 1, 1)
+        goes_on = interrupter.began
+    return points
 
 
 class Ledger:
@@ -261,24 +284,21 @@ def crowded(ledger, interrupter):
 )
 def test_interrupted_at_every_point(scenario):
     """Wherever the interrupt comes, no task is lost and none runs twice."""
-    n = 0
-    while True:
-        n += 1
-        ledger, interrupter = Ledger(), Interrupter(n)
+
+    def play(interrupter):
+        ledger = Ledger()
         scenario(ledger, interrupter)
         ledger.settle()
-        if not interrupter.fired:
-            break
-        assert ledger.interrupts == 1, n
-    assert n > 50
+        assert ledger.interrupts == interrupter.fired
+
+    assert play_at_every_point(play) > 50
 
 
 def test_interrupted_close_can_be_repeated():
     """A second close finishes an interrupted one: each task ran or was cancelled."""
-    n = 0
-    while True:
-        n += 1
-        ledger, interrupter = Ledger(), Interrupter(n)
+
+    def play(interrupter):
+        ledger = Ledger()
         for delay in (0.001, 0.002, 0.05, 0.2, 3):
             ledger.timer.schedule(delay, print)
         tasks = [ledger.timer.schedule(0.05, print) for _ in range(3)]
@@ -290,9 +310,8 @@ def test_interrupted_close_can_be_repeated():
         assert all(task.cancelled() for task in tasks)
         stats = ledger.timer.stats()
         assert stats.fired + stats.cancelled == 8
-        if not interrupter.fired:
-            break
-    assert n > 50
+
+    assert play_at_every_point(play) > 50
 
 
 class Woken:

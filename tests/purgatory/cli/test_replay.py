@@ -16,6 +16,7 @@ from purgatory.cli import replay
 from purgatory.cli.entry_point import PIPE_CLOSED, main
 from purgatory.trace import KeyEvent, Operation, read_outcomes, write_events, write_operations
 from tests.testing import shown_progress
+from tests.testing.environments import without_pandas
 from tests.testing.purgatory_harness import free_port
 
 PATIENCE = 60
@@ -41,9 +42,15 @@ def command(*arguments):
     return [sys.executable, "-m", "purgatory", "replay", *map(str, arguments)]
 
 
-def run(*arguments):
-    """Run a replay to its end."""
-    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=PATIENCE)
+@pytest.fixture
+def run(capsys):
+    """Run a replay to its end, in this process."""
+
+    def run(*arguments):
+        code = main(["replay", *map(str, arguments)])
+        return subprocess.CompletedProcess(arguments, code, *capsys.readouterr())
+
+    return run
 
 
 def test_how_far_it_is(trace, monkeypatch, capsys):
@@ -80,14 +87,14 @@ def counter(page, outcome):
 
 def test_table(trace):
     """A row for each kind and one for all, with counts, share and waits."""
-    done = run(*trace)
+    done = subprocess.run(command(*trace), capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stderr) == (0, "")
     assert row(done.stdout, "all") == ["all", "100", "66", "34", "66.0%", "400 ms", "5.0 s"]
     assert row(done.stdout, "slow")[:4] == ["slow", "50", "33", "17"]
     assert "100 operations, 100 outcomes" in done.stdout
 
 
-def test_the_directory_of_several_servers_stands_for_all_of_their_journals(tmp_path):
+def test_the_directory_of_several_servers_stands_for_all_of_their_journals(run, tmp_path):
     """What two of them have counts once."""
     for server, numbers in (("a_7411", (0, 1)), ("b_7411", (1, 2))):
         journal = tmp_path / server / "journal"
@@ -106,7 +113,7 @@ def test_the_directory_of_several_servers_stands_for_all_of_their_journals(tmp_p
 
 
 @pytest.mark.parametrize("of_several", [False, True])
-def test_a_journal_without_events_is_replayed(tmp_path, of_several):
+def test_a_journal_without_events_is_replayed(run, tmp_path, of_several):
     """Its server had none yet, and made the directory."""
     journal = tmp_path / "a_7411" / "journal"
     for table in ("operations", "events", "extensions"):
@@ -120,12 +127,12 @@ def test_a_journal_without_events_is_replayed(tmp_path, of_several):
     assert row(done.stdout, "all")[1:4] == ["1", "0", "1"]
 
 
-def test_real_time_gives_the_same_table(trace):
+def test_real_time_gives_the_same_table(run, trace):
     """The outcomes are the same at any speed."""
     assert row(run(*trace, "--speed", 1e5).stdout, "all") == row(run(*trace).stdout, "all")
 
 
-def test_outcomes_file(trace, tmp_path):
+def test_outcomes_file(run, trace, tmp_path):
     """`--outcomes` writes them as a table."""
     target = tmp_path / "outcomes.parquet"
     assert run(*trace, "--outcomes", target).returncode == 0
@@ -134,7 +141,7 @@ def test_outcomes_file(trace, tmp_path):
     assert {row.outcome for row in rows} == {"completed", "expired"}
 
 
-def test_extensions_and_failures(trace, tmp_path):
+def test_extensions_and_failures(run, trace, tmp_path):
     """`--extensions` is read as the other tables are; failures get a column of their own."""
     events, extensions = tmp_path / "events.csv", tmp_path / "extensions.csv"
     events.write_text("key,at_ms,failed\nk1,1400,true\nk0,9000,\n")
@@ -148,7 +155,7 @@ def test_extensions_and_failures(trace, tmp_path):
     assert "100 operations, 100 outcomes" in done.stdout
 
 
-def test_out_of_order_is_refused_and_sorted_on_demand(trace, tmp_path):
+def test_out_of_order_is_refused_and_sorted_on_demand(run, trace, tmp_path):
     """The error names the row; `--sort` sorts first."""
     events = tmp_path / "events.csv"
     events.write_text("key,at_ms\nk1,1400\nk0,400\n")
@@ -159,7 +166,7 @@ def test_out_of_order_is_refused_and_sorted_on_demand(trace, tmp_path):
     assert row(run(trace[0], events, "--sort").stdout, "all")[2] == "2"
 
 
-def test_bad_rows_are_refused_and_skipped_on_demand(trace, tmp_path):
+def test_bad_rows_are_refused_and_skipped_on_demand(run, trace, tmp_path):
     """The error names the row; `--skip-bad` counts it and goes on."""
     events = tmp_path / "events.csv"
     events.write_text("key,at_ms\nk0,400\nk1,soon\n")
@@ -172,7 +179,7 @@ def test_bad_rows_are_refused_and_skipped_on_demand(trace, tmp_path):
     assert "skipped 1 bad row of" in skipped.stdout
 
 
-def test_a_row_far_from_1970_is_a_bad_row(trace, tmp_path):
+def test_a_row_far_from_1970_is_a_bad_row(run, trace, tmp_path):
     """Its time is beyond what a replay counts, and the rest is replayed without the row."""
     events = tmp_path / "events.csv"
     events.write_text(f"key,at_ms\nk0,400\nk1,{2**60 + 1}\n")
@@ -198,7 +205,7 @@ def test_a_row_far_from_1970_is_a_bad_row(trace, tmp_path):
         (["--metrics-port", "99999999"], "99999999"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_code_2(trace, arguments, named):
+def test_bad_input_is_one_line_and_exit_code_2(run, trace, arguments, named):
     """There is no traceback."""
     done = run(*arguments, *(trace if arguments[0].startswith("-") else ()))
     assert done.returncode == 2
@@ -206,7 +213,7 @@ def test_bad_input_is_one_line_and_exit_code_2(trace, arguments, named):
     assert named in done.stderr
 
 
-def test_port_in_use(trace):
+def test_port_in_use(run, trace):
     """The error names the port."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -222,7 +229,9 @@ def test_metrics_end_equal_to_the_table(trace):
     """They are served until a scrape has seen the counters of the table."""
     port = free_port()
     arguments = command(*trace, "--speed", 50, "--metrics-port", port, "--hold", PATIENCE)
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, text=True, env=without_pandas()
+    ) as process:
         pages = []
         while process.poll() is None:
             if page := scrape(port):
@@ -241,7 +250,7 @@ def test_interrupt_prints_what_was_done(trace, tmp_path):
     # Half a minute: also a machine that stalls sees some of it, and interrupts the rest.
     arguments = command(*trace, "--speed", 3, "--outcomes", target, "--metrics-port", port)
     with subprocess.Popen(
-        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=without_pandas()
     ) as process:
         deadline = time.monotonic() + PATIENCE
         seen = set()
@@ -259,7 +268,7 @@ def test_interrupt_prints_what_was_done(trace, tmp_path):
 
 
 @pytest.mark.parametrize("hold", ["nan", "NaN", "inf", "1e999", "-1", "-inf", "-0.001"])
-def test_a_hold_is_a_duration(trace, hold):
+def test_a_hold_is_a_duration(run, trace, hold):
     """NaN and negative ones are refused, with one line, before anything is read."""
     done = run(*trace, f"--hold={hold}")
     assert done.returncode == 2
@@ -281,6 +290,7 @@ def test_a_closed_pipe_or_a_full_disk_loses_no_outcomes(trace, tmp_path):
                 stderr=subprocess.PIPE,
                 text=True,
                 timeout=PATIENCE,
+                env=without_pandas(),
             )
             assert done.returncode == code
             assert done.stderr.count("\n") == (code == 2)
@@ -302,7 +312,7 @@ def test_a_narrow_terminal_hides_no_kind_and_no_figure(tmp_path, columns):
         capture_output=True,
         text=True,
         timeout=PATIENCE,
-        env=os.environ | {"COLUMNS": columns},
+        env=without_pandas() | {"COLUMNS": columns},
     )
     assert done.returncode == 0
     assert "…" not in done.stdout

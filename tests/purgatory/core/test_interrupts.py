@@ -222,10 +222,10 @@ ACTIONS = [
 
 # Between the stages of its drain, the timer itself repairs what an interrupt leaves. Between those
 # of its `close`, what it has taken out is left on the lists, until the purgatory is closed.
-PLACES = [(action, (PURGATORY,)) for action in ACTIONS] + [
-    (action, (PURGATORY, TIMINGWHEEL, GROUND_FLOOR))
+OF_TIMER = ("expire", "hold_ends", "close_timer")
+PLACES = [
+    (action, (PURGATORY,) if action in OF_TIMER else (PURGATORY, TIMINGWHEEL, GROUND_FLOOR))
     for action in ACTIONS
-    if action not in ("expire", "hold_ends", "close_timer")
 ]
 
 

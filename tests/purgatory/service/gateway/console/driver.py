@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from contextlib import ExitStack
 
 import pytest
 
@@ -27,15 +28,18 @@ def playwright():
 class Console:
     """A browser's page of a gateway's console; records what it loads, and what goes wrong."""
 
-    def __init__(self, browser, gateway, **options):
+    def __init__(self, pages, gateway, **options):
         self.gateway = gateway
-        self.context = browser.new_context(**{"viewport": DESKTOP} | options)
-        self.context.set_default_timeout(HANG * 1000)
-        self.page = self.context.new_page()
         self.requests, self.troubles, self.expected = [], [], []
-        self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request))
-        self.page.on("console", self._note)
+        listeners = {
+            "pageerror": lambda error: self.troubles.append(str(error)),
+            "request": lambda request: self.requests.append(request),
+            "console": self._note,
+        }
+        self._lent = ExitStack()
+        self.page = self._lent.enter_context(
+            pages.open(listeners, **{"viewport": DESKTOP} | options)
+        )
         self.actions = 0
 
     def _note(self, line):
@@ -69,8 +73,8 @@ class Console:
         self.page.locator("#notices").get_by_text(text).wait_for()
 
     def close(self):
-        """Close the page; check that it had no error, and loaded nothing from elsewhere."""
-        self.context.close()
+        """Give the page back; check that it had no error, and loaded nothing from elsewhere."""
+        self._lent.close()
         assert not self.troubles, self.troubles
         for request in self.requests:
             assert request.url.startswith(self.gateway.url + "/"), request.url

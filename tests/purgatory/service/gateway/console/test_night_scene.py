@@ -30,6 +30,7 @@ from tests.purgatory.service.gateway.console.driver import (
     playwright,
 )
 from tests.purgatory.service.test_alerts import ALERTS, METRIC, RULES, program
+from tests.testing.browser_pages import BrowserPages
 from tests.testing.eventually import eventually
 from tests.testing.failing_disk import DiskFaults
 from tests.testing.fake_lease import FakeDatabase, FakeLeaseTable
@@ -98,6 +99,11 @@ def browser():
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def pages(browser):
+    return BrowserPages(browser)
+
+
 def photograph(page, name, viewport, color_scheme):
     """Keep a picture, if PICTURES says where."""
     if folder := os.environ.get("PICTURES"):
@@ -114,12 +120,9 @@ def fits(page, locator, viewport):
 
 @SIZES
 @SCHEMES
-def test_the_page(night, browser, viewport, color_scheme):
+def test_the_page(night, pages, viewport, color_scheme):
     """The server's own trouble, then jobs and the missing standby; all on the first screen."""
-    with contextlib.closing(
-        browser.new_context(viewport=viewport, color_scheme=color_scheme)
-    ) as context:
-        page = context.new_page()
+    with pages.open({}, viewport=viewport, color_scheme=color_scheme) as page:
         page.goto(night.url)
         expect(page.locator("#health")).to_contain_text(
             re.compile("^Not ready: commits have failed for .* database or disk is full"),
@@ -135,10 +138,10 @@ def test_the_page(night, browser, viewport, color_scheme):
 
 @SIZES
 @SCHEMES
-def test_the_console(night, browser, tmp_path, viewport, color_scheme):
+def test_the_console(night, pages, tmp_path, viewport, color_scheme):
     """The same sentences above each view."""
     with RunningGateway(night.member.address, tmp_path / "keys") as gateway:
-        console = Console(browser, gateway, viewport=viewport, color_scheme=color_scheme)
+        console = Console(pages, gateway, viewport=viewport, color_scheme=color_scheme)
         page = console.sign_in(rights=("administer",))
         lines = page.locator("#troubles li")
         expect(lines).to_have_count(5, timeout=HANG * 1000)
@@ -157,10 +160,10 @@ def test_the_console(night, browser, tmp_path, viewport, color_scheme):
         console.close()
 
 
-def test_an_action_is_acknowledged_on_disk_alone(night, browser, tmp_path):
+def test_an_action_is_acknowledged_on_disk_alone(night, pages, tmp_path):
     """While commits fail the console says that the action has failed; and nothing has changed."""
     with RunningGateway(night.member.address, tmp_path / "keys") as gateway:
-        console = Console(browser, gateway)
+        console = Console(pages, gateway)
         console.expected.append("503")
         page = console.sign_in(rights=("administer",), where="#job?id=letter-7")
         page.get_by_role("button", name="Cancel…").click()

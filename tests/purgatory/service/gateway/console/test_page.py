@@ -23,6 +23,7 @@ from tests.purgatory.service.gateway.console.driver import (
     make_dead,
     playwright,
 )
+from tests.testing.browser_pages import BrowserPages
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness
 
 sync_api = playwright()
@@ -37,13 +38,18 @@ def browser():
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def pages(browser):
+    return BrowserPages(browser)
+
+
 @pytest.fixture
-def visit(browser, gateway):
+def visit(pages, gateway):
     """Open consoles: `visit(**options of a browser's context)`."""
     made = []
 
     def open_console(**options):
-        made.append(Console(browser, gateway, **options))
+        made.append(Console(pages, gateway, **options))
         return made[-1]
 
     yield open_console
@@ -628,7 +634,7 @@ class TestAxe:
 
     @pytest.mark.parametrize("scheme", ["light", "dark"])
     @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-    def test_page_of_the_server(self, browser, scheme, size):
+    def test_page_of_the_server(self, pages, scheme, size):
         """Nothing serious in the live page, with stuck and dead jobs."""
         purgatory = PurgatoryHarness(registry=CollectorRegistry()).purgatory
         kinds = [KindOverview("mial", (0, 9, 0, 0, 0, 3, 0), 5000, workers=0)]
@@ -644,9 +650,8 @@ class TestAxe:
             health=str,
             ready=str,
         )
-        context = browser.new_context(viewport=size, color_scheme=scheme, bypass_csp=True)
-        with web, context:
-            page = context.new_page()
+        options = {"viewport": size, "color_scheme": scheme, "bypass_csp": True}
+        with web, pages.open({}, **options) as page:
             page.goto(web.url)
             page.wait_for_selector("#status[data-state=live]")
             page.wait_for_selector("#troubles li")
