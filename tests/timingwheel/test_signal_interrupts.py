@@ -93,6 +93,9 @@ class Play:
     def check_recurring(self):
         """Assert that each that was not ended goes on, and end them."""
         timer, clock = self.timer, self.clock
+        for task in self.recurring:
+            if task.done():  # perhaps by a cancel that was interrupted: its timer may still have it
+                task.cancel()
         live = [tick for tick, task in enumerate(self.recurring) if not task.done()]
         timer.advance_clock()  # what an interrupted call has left
         before = len(self.ticks)
