@@ -18,6 +18,7 @@ import pyarrow.ipc
 
 from purgatory.spark.errors import TableError
 from purgatory.spark.filesystem import local_name
+from purgatory.spark.tables.timestamps import is_nanoseconds, read_nanoseconds_as_integers
 from purgatory.trace.errors import TraceError
 from purgatory.trace.parquet_format import check_case
 
@@ -140,6 +141,8 @@ def group_by_columns(
 def _columns(spark: SparkSession, footer: _Footer, names: Collection[str]) -> FooterColumns:
     jvm: Any = spark.sparkContext._jvm
     types = _types_in(footer, names)
+    if any(map(is_nanoseconds, types.values())):
+        read_nanoseconds_as_integers(spark)
     typed = [name for name, kind in types.items() if kind != UNTYPED]
     if not typed:
         return FooterColumns("", tuple(types.items()))

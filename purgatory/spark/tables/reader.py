@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -31,7 +30,6 @@ from purgatory.spark.tables.footers import (
     DURATION,
     LIST,
     FooterColumns,
-    footer_types,
     group_by_columns,
 )
 from purgatory.spark.tables.line_parser import (
@@ -61,11 +59,8 @@ from purgatory.spark.tables.timestamps import (
     TIME_COLUMNS,
     is_nanoseconds,
     ms_of_nanoseconds,
-    read_nanoseconds_as_integers,
-    reads_nanoseconds_as_integers,
 )
 from purgatory.trace.errors import BadValue, TraceError
-from purgatory.trace.parquet_format import check_case
 from purgatory.trace.tables import Table, table_named
 from purgatory.trace.text_formats import CsvRowReader, is_binary, object_of
 
@@ -79,12 +74,10 @@ _NUMBERS: Final = StructType([StructField("_number", LongType()), StructField(FI
 _FILE_SHIFT: Final = 40
 # monotonically_increasing_id counts the rows of a partition in these bits.
 _ROW_OF_PARTITION: Final = (1 << 33) - 1
-# Spark's error of a type that it cannot hold, and its hidden column of facts on the file.
-_ILLEGAL_TYPE: Final = "PARQUET_TYPE_ILLEGAL"
+# Spark's hidden column of facts on the file.
 _METADATA: Final = "_metadata"
 # Types that Spark takes for integers or texts.
 _MISTAKEN: Final = "DECIMAL", DURATION, "TIMESTAMP(NANOS", "ENUM", f"{LIST} of"
-_CASE_SENSITIVE: Final = "spark.sql.caseSensitive"
 _SAMPLED_LINES: Final = 20
 
 # A damaged or missing file must fail the job, whatever the session's settings.
@@ -204,7 +197,7 @@ def read_table(spark: SparkSession, path: str, table: TableSpec) -> CheckedTable
             part
             for kind, names in files.by_format.items()
             for part in (
-                _parse_parquet(spark, names, table, path)
+                _parse_parquet(spark, names, table)
                 if kind == PARQUET
                 else [_parse_text(spark, kind, names, table, path)]
             )
@@ -239,49 +232,11 @@ def _options(files: Iterable[str]) -> dict[str, str]:
     return {**_READ_ALL, **LITERAL_PATHS, **(_WITHOUT_CHECKSUMS if has_colon else {})}
 
 
-def _parse_parquet(
-    spark: SparkSession, files: Sequence[str], table: TableSpec, path: str
-) -> list[ParsedRows]:
-    """Parse files; those with different types of a column separately."""
-    try:
-        return _parse_inferred(spark, files, table, path)
-    except (*SPARK_ERRORS, TableError, TraceError) as error:
-        if _now_reads_nanoseconds(spark, error):
-            return _parse_parquet(spark, files, table, path)
-        try:
-            return _parse_by_footers(spark, files, table)
-        except SPARK_ERRORS as again:
-            if _now_reads_nanoseconds(spark, again):
-                return _parse_by_footers(spark, files, table)
-            raise error from None  # says more
+def _parse_parquet(spark: SparkSession, files: Sequence[str], table: TableSpec) -> list[ParsedRows]:
+    """Parse files by their footers; those with different types of a column separately.
 
-
-def _parse_inferred(
-    spark: SparkSession, files: Sequence[str], table: TableSpec, path: str
-) -> list[ParsedRows]:
-    """Parse files by the schema that Spark infers, in parallel, from all columns."""
-    schema = _merged_schema(spark, files)
-    check_case(path, schema.names, table.schema.names)
-    rows = spark.read.options(**_options(files)).schema(schema).parquet(*files)
-    types = footer_types(spark, files, table.schema.names)
-    if _METADATA in rows.columns or len({*map(str, types)}) > 1:
-        return _parse_by_footers(spark, files, table)
-    return [_parsed_parquet(rows, table, types[0], path)]
-
-
-def _merged_schema(spark: SparkSession, files: Sequence[str]) -> StructType:
-    """Return the columns of all files; a name that differs only by case is another column."""
-    # A copy of the session, as the setting would change the caller's queries.
-    session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
-    session.conf.set(_CASE_SENSITIVE, "true")
-    reader = session.read.options(**_options(files)).option("mergeSchema", "true")
-    return reader.parquet(*files).schema
-
-
-def _parse_by_footers(
-    spark: SparkSession, files: Sequence[str], table: TableSpec
-) -> list[ParsedRows]:
-    """Parse files by the footers, which tell the types of the table's columns alone."""
+    Spark would infer types of all columns, and refuse a type that it does not know.
+    """
     groups = group_by_columns(spark, files, table.schema.names)
     return [_parse_group(spark, group, table, found) for found, group in groups.items()]
 
@@ -292,34 +247,17 @@ def _parse_group(
     schema = StructType.fromJson(json.loads(found.schema)) if found.schema else StructType()
     rows = spark.read.options(**_options(files)).schema(schema).parquet(*files)
     # The rules decide row by row what nulls are worth.
-    nulls = (F.lit(None).alias(name) for name in found.untyped)
-    return _parsed_parquet(rows.select("*", *nulls), table, dict(found.types), files[0])
-
-
-def _parsed_parquet(
-    rows: DataFrame, table: TableSpec, types: Mapping[str, str], path: str
-) -> ParsedRows:
-    parsed = _with_odd_columns(parse_rows(table, rows, f"{path}: "), table, types, path)
+    rows = rows.select("*", *(F.lit(None).alias(name) for name in found.untyped))
+    where = f"{local_name(files[0])}: "
+    parsed = _with_odd_columns(parse_rows(table, rows, where), table, dict(found.types), where)
     names = [name for name in table.schema.names if name in rows.columns]
     file, position = _file_column(), F.col(f"{_METADATA}.row_index")
     rows = parsed.rows.select(*names, file.alias(FILE), position.alias(PLACE))
     return parsed._replace(rows=rows, file=F.col(FILE))
 
 
-def _now_reads_nanoseconds(spark: SparkSession, error: BaseException) -> bool:
-    """Let the session read nanoseconds, if that may help; False if it did not help before."""
-    if _condition(error) != _ILLEGAL_TYPE or reads_nanoseconds_as_integers(spark):
-        return False
-    read_nanoseconds_as_integers(spark)
-    return True
-
-
-def _condition(error: BaseException) -> str | None:
-    return error.getCondition() if isinstance(error, PySparkException) else None
-
-
 def _with_odd_columns(
-    parsed: ParsedRows, table: TableSpec, types: Mapping[str, str], path: str
+    parsed: ParsedRows, table: TableSpec, types: Mapping[str, str], where: str
 ) -> ParsedRows:
     """Turn nanoseconds into milliseconds; refuse types that Spark takes for others."""
     columns = dict(parsed.columns)
@@ -328,7 +266,7 @@ def _with_odd_columns(
             columns[name] = columns[name]._replace(value=ms_of_nanoseconds(columns[name].value))
         elif kind.startswith(_MISTAKEN):
             found = "timestamps" if is_nanoseconds(kind) else kind
-            raise wrong_type(table.schema[name], found, f"{path}: ")
+            raise wrong_type(table.schema[name], found, where)
     return parsed._replace(columns=columns)
 
 

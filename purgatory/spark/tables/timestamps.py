@@ -1,7 +1,7 @@
 """Timestamps in a trace, as pandas writes them: their Unix milliseconds.
 
-They are rounded down, and UTC without a time zone, as in a replay. Spark refuses a file with a
-column of nanoseconds, even unused, unless a setting makes them integers.
+They are rounded down, and UTC without a time zone, as in a replay. Spark refuses a column of
+nanoseconds, unless a setting makes them integers.
 """
 
 from typing import Final
@@ -41,11 +41,6 @@ def ms_of_nanoseconds(time: Column) -> Column:
 def read_nanoseconds_as_integers(spark: SparkSession) -> None:
     """Let a session read nanoseconds, from now on: a query is set when it runs."""
     spark.conf.set(_AS_INTEGERS, "true")
-
-
-def reads_nanoseconds_as_integers(spark: SparkSession) -> bool:
-    """Tell whether a session reads nanoseconds."""
-    return spark.conf.get(_AS_INTEGERS, "false") == "true"
 
 
 def is_nanoseconds(kind: str) -> bool:
