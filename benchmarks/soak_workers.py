@@ -169,7 +169,9 @@ def _drain(client: Client) -> dict[str, float]:
     names = ("pending", "unacknowledged")
     while True:
         stats = client.stats()
-        left = {name: stats[name] for name in names} | {"dead": len(client.dead_jobs())}
+        left = {name: stats[name] for name in names} | {
+            "dead": len(client.jobs_page(state="dead").jobs)
+        }
         if not any(left.values()) or time.monotonic() > deadline:
             return left
         time.sleep(0.1)

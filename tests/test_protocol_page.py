@@ -78,7 +78,6 @@ ITEMS = {  # of requests, by the first name in the item
     "op_id, state, kind": protocol.OperationStatus,
     "number, op_id, outcome": protocol.OutcomeMessage,
     "number, token, op_id": protocol.LeasedJob,
-    "number, op_id, kind": protocol.DeadJob,
     "message_bytes": protocol.Limits,
     "repeat, client, paused": job_messages.RepeatState,
 }

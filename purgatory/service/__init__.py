@@ -55,7 +55,7 @@ if TYPE_CHECKING:
         WrongVersion,
     )
     from purgatory.service.job_messages import JobPage, JobStatus, KindLimit
-    from purgatory.service.protocol import DeadJob, OperationStatus, OutcomeMessage
+    from purgatory.service.protocol import OperationStatus, OutcomeMessage
     from purgatory.service.server.journal.journal_sink import JournalSink
     from purgatory.service.server.server import Server
     from purgatory.service.server.stats import ServerStats
@@ -73,7 +73,6 @@ __all__ = [
     "ClientBusy",
     "Config",
     "ConfigError",
-    "DeadJob",
     "HelloRequired",
     "Job",
     "JobCancelled",
@@ -139,7 +138,7 @@ _LAZY_EXPORTS: Final = {
     "config": ("Config",),
     "daemon": ("ServiceDaemon",),
     "job_messages": ("JobPage", "JobStatus", "KindLimit"),
-    "protocol": ("DeadJob", "OperationStatus", "OutcomeMessage"),
+    "protocol": ("OperationStatus", "OutcomeMessage"),
     "server.server": ("Server",),
     "server.journal.journal_sink": ("JournalSink",),
     "server.stats": ("ServerStats",),

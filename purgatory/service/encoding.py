@@ -18,7 +18,6 @@ from purgatory.service.protocol import (
     Answer,
     Bye,
     Count,
-    DeadJob,
     Failure,
     Hello,
     Jobs,
@@ -106,10 +105,9 @@ def unpack_or_raw(raw: Raw) -> Any:
         return raw
 
 
-def unpack_values(message: OperationStatus | OutcomeMessage | DeadJob | JobStatus) -> None:
+def unpack_values(message: OperationStatus | OutcomeMessage | JobStatus) -> None:
     """Decode result and payload in place, as `unpack_or_raw` does."""
-    if not isinstance(message, DeadJob):
-        message.result = unpack_or_raw(message.result)
+    message.result = unpack_or_raw(message.result)
     message.payload = unpack_or_raw(message.payload)
 
 

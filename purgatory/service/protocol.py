@@ -308,19 +308,6 @@ class Finish(Request, tag=14):
     ends: list[LeaseEnd]
 
 
-class ReadDead(Request, tag=15):
-    """Ask for the client's dead jobs, beyond number `after`."""
-
-    after: Int64 = 0
-
-
-class EndDead(Request, tag=16):
-    """Have dead jobs tried again, from the first attempt; `drop`: forget them."""
-
-    numbers: list[Int64]
-    drop: bool = False
-
-
 # Replies.
 
 
@@ -483,30 +470,6 @@ class Kept(DoneAnswer, tag=44):
 
 class Finished(DoneAnswer, tag=45):
     """Answer to `Finish`: whether the lease was held until now; the end is on disk."""
-
-
-class DeadJob(Item):
-    """A dead job, with the error of its last attempt."""
-
-    number: int
-    op_id: str
-    kind: str
-    attempts: int
-    at_ms: int
-    error: str = ""
-    submitted_ms: int = 0
-    deadline_ms: int = 0
-    payload: Value = Raw(NOTHING)
-
-
-class DeadJobs(Answer, tag=46):
-    """Answer to `ReadDead`: the first dead jobs beyond `after`, by number; none: no more."""
-
-    jobs: list[DeadJob]
-
-
-class DeadEnded(DoneAnswer, tag=47):
-    """Answer to `EndDead`: whether the job was there; its end is on disk."""
 
 
 class LeasedJob(Item):

@@ -34,8 +34,6 @@ VERBS: Final[dict[type[protocol.Request], Verb]] = {
     protocol.Work: Verb(protocol.Working, "work", is_batch=False),
     protocol.Keep: Verb(protocol.Kept, "work"),
     protocol.Finish: Verb(protocol.Finished, "work"),
-    protocol.ReadDead: Verb(protocol.DeadJobs, "read", is_batch=False),
-    protocol.EndDead: Verb(protocol.DeadEnded, "work", is_batch=False),
     protocol.ReadOperations: Verb(protocol.Operations, "read", is_batch=False),
     jobs.ReadJobs: Verb(jobs.JobStates, "read", version=3),
     jobs.WatchJobs: Verb(jobs.JobStates, "read", version=3),

@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from purgatory.service.encoding import decode_answer, encode, unpack
-from purgatory.service.job_messages import Begin, CancelLeases, CountJobs, ReadJobs
+from purgatory.service.job_messages import (
+    Begin,
+    CancelLeases,
+    CountJobs,
+    JobFilter,
+    ListJobs,
+    ReadJobs,
+)
 from purgatory.service.protocol import (
     NOTHING,
     Acknowledge,
@@ -269,6 +276,10 @@ class StepServer:
         self.post(request, *args, **others)
         [reply] = self.step()[0]
         return reply
+
+    def dead(self, client="c"):
+        """Return the dead jobs of a client."""
+        return self.ask(ListJobs, JobFilter(state="dead", client=client)).jobs
 
     def submit(self, *operations, client="c"):
         """Submit operations; returns the reply."""

@@ -120,9 +120,6 @@ class AsyncClient:
     query = awaited(LaterCalls.query_later)
     unread = awaited(LaterCalls.unread_later)
     acknowledge = summed(LaterCalls.acknowledge_later)
-    dead_jobs = awaited(LaterCalls.dead_jobs_later)
-    retry_dead = summed(LaterCalls.retry_dead_later)
-    drop_dead = summed(LaterCalls.drop_dead_later)
     list_page = awaited(LaterCalls.list_page_later)
     stats = awaited(LaterCalls.stats_later)
 

@@ -30,9 +30,6 @@ from purgatory.service.job_messages import (
 )
 from purgatory.service.protocol import (
     Answer,
-    DeadJob,
-    DeadJobs,
-    EndDead,
     Keep,
     Kept,
     Operations,
@@ -55,7 +52,6 @@ _WITH_VALUES: Final[dict[type[Answer], str]] = {
     States: "states",
     Operations: "states",
     UnreadOutcomes: "outcomes",
-    DeadJobs: "jobs",
     JobStates: "jobs",
     JobPage: "jobs",
 }
@@ -79,7 +75,6 @@ def _keepings(answer: Kept) -> list[Keeping]:
 
 # Convert the answer, or its only field, by request.
 _CONVERSIONS: "Final[dict[RequestType, Callable[[Any], object]]]" = {
-    EndDead: sum,
     Keep: _keepings,
     RetryJobs: any,
     ReadJobs: lambda jobs: [None if job.state == "unknown" else job for job in jobs],
@@ -231,7 +226,7 @@ def _result(answer: Answer) -> Any:
 
 
 def decode_values(
-    messages: "Iterable[OperationStatus | OutcomeMessage | DeadJob | JobStatus]",
+    messages: "Iterable[OperationStatus | OutcomeMessage | JobStatus]",
 ) -> None:
     """Decode programs' values in place, and drop the trace context."""
     for message in messages:

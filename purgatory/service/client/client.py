@@ -249,9 +249,6 @@ class Client(LaterCalls):
     query = answered(LaterCalls.query_later)
     unread = answered(LaterCalls.unread_later)
     acknowledge = summed(LaterCalls.acknowledge_later)
-    dead_jobs = answered(LaterCalls.dead_jobs_later)
-    retry_dead = summed(LaterCalls.retry_dead_later)
-    drop_dead = summed(LaterCalls.drop_dead_later)
     list_page = answered(LaterCalls.list_page_later)
     stats = answered(LaterCalls.stats_later)
 

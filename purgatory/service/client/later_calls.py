@@ -43,8 +43,6 @@ from purgatory.service.protocol import (
     Cancel,
     Complete,
     Completion,
-    DeadJob,
-    EndDead,
     Extend,
     Fail,
     Finish,
@@ -56,7 +54,6 @@ from purgatory.service.protocol import (
     OperationStatus,
     OutcomeMessage,
     Query,
-    ReadDead,
     ReadOperations,
     Stats,
     Submission,
@@ -140,24 +137,6 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         self._wait_for_room()
         return Submission(checked_id, texts, timeout_ms, need, kind, packed, options)
 
-    def dead_jobs_later(self, after: int = 0) -> ReplyFuture[list[DeadJob]]:
-        """Read dead jobs of this client's name, with numbers above `after`.
-
-        As many as fit into a message: go on after the last number until none comes.
-        """
-        return self._call(ReadDead, (checked_number(after, "after"),))
-
-    def retry_dead_later(self, numbers: Iterable[int]) -> ReplyFuture[int]:
-        """Have dead jobs tried again, from the first attempt; answers how many there were.
-
-        `retry_dead_later` sends one message, of at most the server's `max_items` numbers.
-        """
-        return self._call(EndDead, (checked_numbers(numbers), False))
-
-    def drop_dead_later(self, numbers: Iterable[int]) -> ReplyFuture[int]:
-        """Forget dead jobs; answers how many there were. Sent like `retry_dead`."""
-        return self._call(EndDead, (checked_numbers(numbers), True))
-
     def complete_later(
         self,
         key: str,
@@ -223,16 +202,17 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         return self._call(Query, op_id_of(operation))
 
     def unread_later(self, after: int = 0) -> ReplyFuture[list[OutcomeMessage]]:
-        """Read unacknowledged outcomes of this client's name, oldest first.
+        """Read unacknowledged outcomes of this client's name, oldest first, above number `after`.
 
-        Pages as `dead_jobs` does.
+        As many as fit into a message: go on after the last number until none comes.
         """
         return self._call(Unread, (checked_number(after, "after"),))
 
     def acknowledge_later(self, numbers: Iterable[int]) -> ReplyFuture[int]:
         """Acknowledge outcomes of this client's name, by number; answers how many there were.
 
-        The server sends them no more. Sent like `retry_dead`.
+        The server sends them no more. `acknowledge_later` sends one message, of at most the
+        server's `max_items` numbers.
         """
         return self._call(Acknowledge, (checked_numbers(numbers), True))
 

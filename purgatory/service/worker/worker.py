@@ -134,7 +134,7 @@ class Worker:
         When the handler returns, the job is done; the server stores the result. If the handler
         raises, the job is retried after about `retry_delay` seconds, then twice that and so on, at
         most `max_retry_delay`. When `max_attempts` have failed, the job is dead, see
-        `Client.dead_jobs`.
+        `Client.retry_job`.
 
         `timeout`: a longer attempt, in seconds, fails. A coroutine is cancelled. A thread cannot be
         stopped: a new thread takes its place, and the handler's result is ignored. If more handlers

@@ -104,7 +104,7 @@ def test_a_worker_whose_handlers_hang(tmp_path, server, client):
     assert process.stderr.splitlines()[-1].startswith(
         "purgatory: worker 'jobs': 2 handlers of kind 'mail' run longer than their time limit"
     )
-    assert len(client.dead_jobs()) == 2
+    assert len(client.jobs_page(state="dead").jobs) == 2
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ then a lease that its worker keeps is no other's.
 from collections.abc import Callable
 from typing import Final
 
-from purgatory.service.protocol import DeadJob, How
+from purgatory.service.job_messages import JobStatus
+from purgatory.service.protocol import How
 from purgatory.testing.world.world import NS_PER_MS, World
 from tests.simulation.jobs.job_records import JobRecord, LeaseRecord
 from tests.simulation.oracle import PROMPT_NS, Oracle
@@ -42,7 +43,7 @@ class JobOracle:
         self._retry_delays = retry_delays
         self.jobs: dict[str, JobRecord] = {}
         #: Those that the server has said at the end to be dead.
-        self.dead: dict[str, DeadJob] = {}
+        self.dead: dict[str, JobStatus] = {}
 
     def _fail(self, job: JobRecord, what: str) -> None:
         self._oracle.report(f"{what}: {job}")
@@ -232,7 +233,7 @@ class JobOracle:
             elif job.done_token < 0 and not job.is_ended and not job.may_be_over:
                 self._fail(job, "was neither done, nor is it dead")
 
-    def _check_dead(self, job: JobRecord, dead: DeadJob) -> None:
+    def _check_dead(self, job: JobRecord, dead: JobStatus) -> None:
         if dead.attempts != self._max_attempts:
             self._fail(job, f"dead after {dead.attempts} of {self._max_attempts} attempts")
         if job.done_token >= 0 or job.is_ended:

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from purgatory.service.protocol import DeadJob
+from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.job_messages import Cursor, JobPage, JobStatus
 from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.network import SimulatedNetwork
 from purgatory.testing.world.world import NS_PER_MS, NS_PER_S
@@ -101,38 +102,45 @@ class JobProgram(Program):
     def _drop(self) -> None:
         self._with_dead_job(self._drop_job)
 
-    def _with_dead_job(self, act: Callable[[DeadJob], None]) -> None:
+    def _with_dead_job(self, act: Callable[[JobStatus], None]) -> None:
         """Look at the dead jobs, and do something to one of them."""
         call = CallRecord(self._world.now_ns)
 
-        def choose(dead: list[DeadJob]) -> None:
-            if dead:
-                act(self._world.random.choice(dead))
+        def choose(page: JobPage) -> None:
+            if page.jobs:
+                act(self._world.random.choice(page.jobs))
 
-        self._when_answered(self._client.dead_jobs_later(), call, choose)
+        self._when_answered(self._dead_page(None), call, choose)
 
-    def _revive_job(self, dead: DeadJob) -> None:
+    def _dead_page(self, cursor: Cursor | None) -> ReplyFuture[JobPage]:
+        name = self._client.name
+        page: ReplyFuture[JobPage] = self._client.jobs_page_later(
+            state="dead", client=name, cursor=cursor
+        )
+        return page
+
+    def _revive_job(self, dead: JobStatus) -> None:
         call = CallRecord(self._world.now_ns)
-        self._job_oracle.jobs[dead.op_id].revivals.append(call)
-        reply = self._client.retry_dead_later([dead.number])
-        self._note_answer(reply, call, f"{dead.op_id} is tried again")
+        self._job_oracle.jobs[dead.job_id].revivals.append(call)
+        reply = self._client.retry_job_later(dead)
+        self._note_answer(reply, call, f"{dead.job_id} is tried again")
 
-    def _drop_job(self, dead: DeadJob) -> None:
+    def _drop_job(self, dead: JobStatus) -> None:
         call = CallRecord(self._world.now_ns)
-        self._job_oracle.jobs[dead.op_id].drops.append(call)
-        reply = self._client.drop_dead_later([dead.number])
-        self._note_answer(reply, call, f"{dead.op_id} is dropped")
+        self._job_oracle.jobs[dead.job_id].drops.append(call)
+        reply = self._client.drop_job_later(dead)
+        self._note_answer(reply, call, f"{dead.job_id} is dropped")
 
-    def read_dead(self, after: int = 0) -> None:
+    def read_dead(self, cursor: Cursor | None = None) -> None:
         """Tell the oracle of all dead jobs, page by page."""
 
-        def note(dead: list[DeadJob]) -> None:
-            self._job_oracle.dead.update({job.op_id: job for job in dead})
-            if dead:
-                self.read_dead(dead[-1].number)
+        def note(page: JobPage) -> None:
+            self._job_oracle.dead.update({job.job_id: job for job in page.jobs})
+            if page.after is not None:
+                self.read_dead(page.after)
 
         call = CallRecord(self._world.now_ns)
-        self._when_answered(self._client.dead_jobs_later(after), call, note)
+        self._when_answered(self._dead_page(cursor), call, note)
 
 
 def _answer_of(is_new: bool) -> str:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from purgatory.service.protocol import DeadJob, How
+from purgatory.service.job_messages import JobStatus
+from purgatory.service.protocol import How
 from purgatory.testing.world.world import NS_PER_S
 from tests.simulation.jobs.job_oracle import JobOracle
 from tests.simulation.jobs.job_records import JobRecord
@@ -54,7 +55,7 @@ class Bench:
         return token
 
     def die(self, job, attempts=3):
-        self.oracle.dead[job.job_id] = DeadJob(1, job.job_id, "", attempts, 0)
+        self.oracle.dead[job.job_id] = JobStatus(job.job_id, "dead", attempts=attempts)
 
     @property
     def broken(self):

@@ -9,10 +9,8 @@ once, and counts if its handler has begun.
 from collections.abc import Callable
 from functools import partial
 
-from purgatory.service.job_messages import Begin
+from purgatory.service.job_messages import Begin, JobsRetried, RetryJobs
 from purgatory.service.protocol import (
-    DeadEnded,
-    EndDead,
     Finish,
     Finished,
     How,
@@ -161,17 +159,17 @@ class ModelLeases:
             self._fail(job, now_ms + end.delay_ms if end.delay_ms else 0)
         return True
 
-    def end_dead(self, client: str, request: EndDead) -> DeadEnded:
+    def retry(self, _: str, request: RetryJobs) -> JobsRetried:
         """Try dead jobs again, or drop them."""
         done: list[bool] = []
-        for number in request.numbers:
-            job = self.by_seq.get(number)
-            is_there = job is not None and job.is_dead and job.operation.client == client
-            done.append(job is not None and is_there and self._change(job))
+        by_id = {job.operation.op_id: job for job in self.by_seq.values()}
+        for job_id in request.job_ids:
+            job = by_id.get(job_id)
+            done.append(job is not None and job.is_dead and self._change(job))
             if job is not None and done[-1]:
                 again = partial(self._wait, job, 0, 0)
                 self._effects.append(partial(self._drop, job) if request.drop else again)
-        return DeadEnded(request.seq, done)
+        return JobsRetried(request.seq, done)
 
     # Ends
 

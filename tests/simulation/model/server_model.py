@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from purgatory.service.encoding import encode
+from purgatory.service.job_messages import RetryJobs
 from purgatory.service.protocol import (
     MADE_UP,
     Acknowledge,
@@ -21,7 +22,6 @@ from purgatory.service.protocol import (
     Cancelled,
     Complete,
     Completed,
-    EndDead,
     Extend,
     Extended,
     Fail,
@@ -94,7 +94,7 @@ class ServerModel:
             Extend: self._extend_all,
             Cancel: self._cancel_all,
             Finish: lambda client, request: self.leases.finish(client, request, self.clock_ms),
-            EndDead: self.leases.end_dead,
+            RetryJobs: self.leases.retry,
         }
 
     @property

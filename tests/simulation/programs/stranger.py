@@ -11,14 +11,13 @@ import zmq
 
 from purgatory.service.encoding import decode_answer, encode
 from purgatory.service.errors import RequestFailed
-from purgatory.service.job_messages import JobFilter, ListJobs, TakeLease
+from purgatory.service.job_messages import JobFilter, ListJobs, RetryJobs, TakeLease
 from purgatory.service.protocol import (
     VERSION,
     Acknowledge,
     Bye,
     Complete,
     Completion,
-    EndDead,
     Failure,
     Finish,
     Hello,
@@ -26,7 +25,6 @@ from purgatory.service.protocol import (
     Keep,
     Lease,
     LeaseEnd,
-    ReadDead,
     ReadOperations,
     Request,
     Submission,
@@ -105,7 +103,7 @@ def hostile_requests(number: int) -> list[Request]:
     lease = Lease(number, number)
     reads = [
         ReadOperations(1, number, abs(number)),
-        ReadDead(2, number),
+        ListJobs(2, JobFilter(state="dead")),
         ListJobs(3, JobFilter(), "due", 10, (number, number)),
     ]
     if number in _IN_RANGE:
@@ -115,7 +113,7 @@ def hostile_requests(number: int) -> list[Request]:
         Submit(4, [Submission("hostile", ("hostile",), number)]),
         Complete(5, [Completion("hostile", limit=number, hold_ms=number)]),
         Acknowledge(6, [number]),
-        EndDead(7, [number]),
+        RetryJobs(7, [f"{number}"]),
         Keep(8, [lease]),
         Finish(9, [LeaseEnd(number, number, How.DONE)]),
         Work(10, {"": number}, number, number),

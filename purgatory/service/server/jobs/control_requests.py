@@ -138,7 +138,7 @@ class ControlRequests:
         record = transaction.find(job_id, owner)
         if not isinstance(record, OutcomeRecord) or record.job is None:
             return False
-        return transaction.jobs.lease_ends.end_dead(record.client.name, record.seq, drop=drop)
+        return transaction.jobs.lease_ends.end_dead(record.seq, drop=drop)
 
 
 def _recall(transaction: Transaction, moves: list[_Move]) -> bool:

@@ -5,11 +5,11 @@ from typing import Final
 
 from purgatory.service.encoding import encode
 from purgatory.service.errors import refusal_of
-from purgatory.service.protocol import DeadJob, DeadJobs, Jobs, LeasedJob
+from purgatory.service.protocol import Jobs, LeasedJob
 from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.leases.job_leases import JobLeases
 from purgatory.service.server.leases.worker_connection import WorkerConnection
-from purgatory.service.server.reads.outcome_frames import FRAME_BYTES, in_frames, raw_value
+from purgatory.service.server.reads.outcome_frames import in_frames, raw_value
 from purgatory.service.store.contract import Store
 from purgatory.service.store.rows import MAX_BATCH, StoredOperation
 
@@ -20,8 +20,6 @@ _JOB_BYTES: Final = 200
 RETRY_MS: Final = 1000
 #: Jobs read at once: mostly those of a row, decoded as a whole.
 PORTION: Final = MAX_BATCH
-# Dead jobs in a message.
-_DEAD_JOBS: Final = 32
 
 
 class JobFrames:
@@ -62,21 +60,6 @@ class JobFrames:
             message = _leased_job(job, stored[job.record.number])
             by_worker.setdefault(worker.route, []).append(message)
 
-    def dead(self, seq: int, client: str, after: int) -> bytes:
-        """Encode dead jobs with numbers above `after`."""
-        jobs = self._leases.dead_jobs(client, after, _DEAD_JOBS)
-        found: list[DeadJob] = []
-        if jobs:
-            stored = self._store.by_numbers([job.record.number for job in jobs])
-            ends = self._store.job_rows([job.record.seq for job in jobs])
-            size = 0
-            for job in jobs:
-                found.append(_dead_job(job, stored[job.record.number], *ends[job.record.seq][2:]))
-                size += len(found[-1].payload)
-                if size >= FRAME_BYTES:
-                    break
-        return encode(DeadJobs(seq, found))
-
 
 def _size(message: LeasedJob) -> int:
     # A character takes up to four bytes.
@@ -94,18 +77,4 @@ def _leased_job(job: DueJob, row: StoredOperation) -> LeasedJob:
         row.deadline_ms,
         raw_value(row.payload),
         [] if row.options is None else list(row.options.tags),
-    )
-
-
-def _dead_job(job: DueJob, row: StoredOperation, at_ms: int, error: str) -> DeadJob:
-    return DeadJob(
-        job.record.seq,
-        row.op_id,
-        row.kind,
-        job.attempts,
-        at_ms,
-        error,
-        row.submitted_ms,
-        row.deadline_ms,
-        raw_value(row.payload),
     )

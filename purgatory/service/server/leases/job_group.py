@@ -12,13 +12,12 @@ class JobGroup:
     `limits`: of the kinds, for all groups.
     """
 
-    __slots__ = ("_limits", "dead", "ready", "workers")
+    __slots__ = ("_limits", "ready", "workers")
 
     def __init__(self, limits: KindLimits) -> None:
         self._limits = limits
         self.ready: dict[str, ReadyJobs] = {}  # no empty ones
         self.workers: dict[bytes, WorkerConnection] = {}  # by route, the next one first
-        self.dead: dict[int, DueJob] = {}  # given up, by number
 
     def put(self, job: DueJob, *, first: bool = False) -> None:
         """Queue a job; `first`: before others of its kind and priority."""
@@ -92,4 +91,4 @@ class JobGroup:
     @property
     def is_empty(self) -> bool:
         """Whether there are no jobs and no workers."""
-        return not (self.ready or self.workers or self.dead)
+        return not (self.ready or self.workers)

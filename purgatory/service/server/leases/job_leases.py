@@ -249,12 +249,6 @@ class JobLeases:
             return BUSY
         return NO_WORKER
 
-    def dead_jobs(self, client: str, after: int, limit: int) -> list[DueJob]:
-        """Return up to `limit` dead jobs of a client, by number, above `after`."""
-        dead = self._groups[client].dead if client in self._groups else {}
-        numbers = sorted(number for number in dead if number > after)
-        return [dead[number] for number in numbers[:limit]]
-
     # Called after the commit.
 
     def finish(self, job: DueJob, state: int = DONE) -> None:
@@ -300,7 +294,6 @@ class JobLeases:
 
     def _bury(self, job: DueJob) -> None:
         self._dead += 1
-        self._group(job.record.client.name).dead[job.record.seq] = job
         self._move(job, DEAD)
 
     def _release(self, job: DueJob) -> None:
@@ -318,7 +311,6 @@ class JobLeases:
             self._group(job.record.client.name).remove(job)
         elif job.state == DEAD:
             self._dead -= 1
-            del self._group(job.record.client.name).dead[number]
         elif job.state in (SCHEDULED, RETRYING):
             self.times.waiting -= 1
 

@@ -6,8 +6,6 @@ from purgatory.service.errors import Malformed, TooLarge, TooManyItems
 from purgatory.service.job_messages import Begin
 from purgatory.service.protocol import (
     MAX_ROOM,
-    DeadEnded,
-    EndDead,
     Finish,
     Finished,
     How,
@@ -64,14 +62,6 @@ class JobRequests:
         for end in request.ends:
             self._check_end(end)
         return Finished(request.seq, [ends.finish(command.client, end) for end in request.ends])
-
-    def end_dead(
-        self, transaction: "Transaction", command: "ClientRequest", request: EndDead
-    ) -> DeadEnded:
-        """Retry or drop dead jobs."""
-        ends, drop = transaction.jobs.lease_ends, request.drop
-        done = [ends.end_dead(command.client, number, drop=drop) for number in request.numbers]
-        return DeadEnded(request.seq, done)
 
     def _check_work(self, request: Work) -> None:
         if not 0 <= request.room <= MAX_ROOM:

@@ -165,12 +165,10 @@ class LeaseEnds:
         self._effects.append(partial(self._leases.move, job, at_ms, self._now_ms))
         return True
 
-    def end_dead(self, client: str, number: int, *, drop: bool) -> bool:
+    def end_dead(self, number: int, *, drop: bool) -> bool:
         """Retry a dead job or, with `drop`, forget it; False if none exists."""
         job = self._leases.by_number.get(number)
-        if job is None or not job.is_dead or job.record.client.name != client:
-            return False
-        if not self._begin(job):
+        if job is None or not job.is_dead or not self._begin(job):
             return False
         if drop:
             self._write(job, JobState.DROPPED, job.attempts, self._now_ms, "")

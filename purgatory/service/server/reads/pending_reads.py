@@ -21,7 +21,6 @@ from purgatory.service.protocol import (
     OutcomeMessage,
     Outcomes,
     Query,
-    ReadDead,
     ReadOperations,
     Request,
     States,
@@ -39,7 +38,6 @@ from purgatory.service.server.commands import (
 )
 from purgatory.service.server.fair_queue import FairQueue
 from purgatory.service.server.jobs.job_answers import JobAnswers
-from purgatory.service.server.leases.job_frames import JobFrames
 from purgatory.service.server.reads.outcome_frames import MAX_OUTCOMES_PER_FRAME, first_outcomes
 from purgatory.service.server.reads.remembered_answers import RememberedOutcome, RememberedReader
 from purgatory.service.server.reads.status_answers import answer_ids, answer_list, look_up
@@ -79,7 +77,6 @@ class PendingReads:
         self._state = state
         self._store = store
         self._remembered = RememberedReader(state, store)
-        self._job_frames = JobFrames(state.leases, store)
         self._make_stats = stats
         self._max_bytes = max_bytes
         self._queue: FairQueue[ClientRequest | FetchOutcomes] = FairQueue()
@@ -96,7 +93,6 @@ class PendingReads:
             Query: self._query,
             Unread: self._unread,
             ReadOperations: self._list,
-            ReadDead: self._dead,
             Stats: self._answer_stats,
             ReadJobs: jobs.read,
             WatchJobs: jobs.watch,
@@ -191,9 +187,6 @@ class PendingReads:
 
     def _list(self, command: ClientRequest, request: ReadOperations) -> Iterator[bytes | None]:
         return answer_list(request, command.owner, self._state, self._store)
-
-    def _dead(self, command: ClientRequest, request: ReadDead) -> Iterator[bytes | None]:
-        yield self._job_frames.dead(request.seq, command.client, request.after)
 
     def _answer_stats(self, _: ClientRequest, request: Stats) -> Iterator[bytes | None]:
         if self._stats is None:

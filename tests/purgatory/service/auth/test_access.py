@@ -32,14 +32,12 @@ from purgatory.service.protocol import (
     Bye,
     Cancel,
     Complete,
-    EndDead,
     Extend,
     Fail,
     Finish,
     Hello,
     Keep,
     Query,
-    ReadDead,
     ReadOperations,
     Request,
     Stats,
@@ -59,11 +57,11 @@ TABLE = {
     },
     "complete": {Complete, Fail},
     "read": {
-        *(Query, Stats, Unread, ReadDead, ReadOperations),
+        *(Query, Stats, Unread, ReadOperations),
         *(ReadJobs, WatchJobs, ListJobs, CountJobs, ReadOverview, ReadLimits),
         ReadRepeats,
     },
-    "work": {Work, Begin, Keep, Finish, EndDead, RetryJobs, SetLimit},
+    "work": {Work, Begin, Keep, Finish, RetryJobs, SetLimit},
 }
 
 

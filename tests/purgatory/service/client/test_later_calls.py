@@ -20,7 +20,7 @@ from purgatory.service import (
 )
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.client.later_calls import described_by
-from purgatory.service.protocol import Complete, Completion, DeadEnded, EndDead
+from purgatory.service.protocol import Complete, Completion
 from purgatory.service.server.network.reception import Reception
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
@@ -264,10 +264,7 @@ BAD_NUMBERS = [
     for call in (
         lambda client, n=number: client.complete("k", limit=n),
         lambda client, n=number: client.acknowledge([1, n]),
-        lambda client, n=number: client.retry_dead([1, n]),
-        lambda client, n=number: client.drop_dead([1, n]),
         lambda client, n=number: client.unread(n),
-        lambda client, n=number: client.dead_jobs(n),
         lambda client, n=number: client.list_page(cursor=n),
         lambda client, n=number: client.list_page(limit=n),
         lambda client, n=number: client.list(cursor=n),
@@ -283,10 +280,7 @@ BAD_TYPES = [
     for value in (object(), "5", 1.5, True, None, [1])
     for call in (
         lambda client, v=value: client.acknowledge([1, v]),
-        lambda client, v=value: client.retry_dead([v]),
-        lambda client, v=value: client.drop_dead([v]),
         lambda client, v=value: client.unread(v),
-        lambda client, v=value: client.dead_jobs(v),
         lambda client, v=value: client.list_page(cursor=v),
         lambda client, v=value: client.list_page(limit=v),
     )
@@ -435,16 +429,3 @@ def test_a_hold_that_is_none(connect, hold):
     """It is no 0."""
     with pytest.raises(TypeError, match="hold is "):
         connect("tcp://127.0.0.1:9").complete("k", hold=hold)
-
-
-@pytest.mark.parametrize(
-    ("verb", "drops"), [("retry_dead_later", False), ("drop_dead_later", True)]
-)
-def test_dead_jobs_are_retried_or_dropped(fake, verb, drops):
-    """As the caller says; the answer is how many there were."""
-    with Client(fake.address, timeout=HANG) as client:
-        future = getattr(client, verb)([3, 4])
-        request = fake.receive()
-        assert request == EndDead(request.seq, [3, 4], drops)
-        fake.send(DeadEnded(request.seq, [True, False]))
-        assert future.result(HANG) == 1

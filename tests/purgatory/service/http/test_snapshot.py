@@ -56,7 +56,7 @@ def test_failed_last(monkeypatch):
 
         with worker:
             client.schedule(0, kind="mail", job_id="job")
-            eventually(client.dead_jobs)
+            eventually(lambda: client.jobs_page(state="dead").jobs)
         found = operations()["failures"]
     assert [row["op_id"] for row in found] == ["job", "job", *(f"o{n}" for n in range(11, 3, -1))]
     assert [(row["attempt"], row["is_dead"]) for row in found[:3]] == [

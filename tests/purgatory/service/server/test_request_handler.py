@@ -15,11 +15,9 @@ from purgatory.service.job_messages import (
 from purgatory.service.protocol import (
     Acknowledge,
     Cancel,
-    EndDead,
     Extend,
     How,
     Query,
-    ReadDead,
     TimeoutExtension,
     Unread,
 )
@@ -75,7 +73,7 @@ def test_what_an_administrator_reaches(server):
 
 
 def test_what_is_of_the_own_name_alone(server):
-    """Work, outcomes and dead jobs by number, for an administrator as well."""
+    """Work and outcomes, for an administrator as well."""
     server.submit(operation("op", "k"), job("due", timeout_ms=0))
     server.pass_time(2)
     server.complete("k")
@@ -84,8 +82,6 @@ def test_what_is_of_the_own_name_alone(server):
     [leased] = server.work(attempts=1)
     assert server.finish(leased, client="administrator") == [False]
     assert server.finish(leased, how=How.FAILED) == [True]
-    assert ask(ReadDead).jobs == []
-    assert ask(EndDead, [leased.number]).done == [False]
     assert ask(Unread).outcomes == []
     assert ask(Acknowledge, [1, 2], True).count == 0
     assert ask(RetryJobs, ["due"]).done == [True]

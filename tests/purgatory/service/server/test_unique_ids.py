@@ -2,11 +2,10 @@
 
 import pytest
 
-from purgatory.service.job_messages import ReadJobs
+from purgatory.service.job_messages import ReadJobs, RetryJobs
 from purgatory.service.protocol import (
     DEFAULT,
     MADE_UP,
-    EndDead,
     How,
     Known,
     SubmissionOptions,
@@ -352,7 +351,7 @@ def test_a_submit_that_is_sent_again_after_a_drop(step_server):
     server.pass_time(1)
     [leased] = server.work(attempts=1)
     server.finish(leased, how=How.FAILED)
-    assert server.ask(EndDead, [leased.number], True).done == [True]
+    assert server.ask(RetryJobs, ["a"], True).done == [True]
     server.state.remembered.most = 10
     reply = submit_in_session(server, *again, seq=1001)
     assert (reply.refused, reply.known) == ([], [])

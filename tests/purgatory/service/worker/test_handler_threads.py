@@ -161,12 +161,13 @@ def check_that_it_fails_and_others_run(one, client, done):
     with one:
         for _ in range(3):
             client.schedule(0, kind="bad")
-        eventually(lambda: len(client.dead_jobs()) == 3)
+        eventually(lambda: len(client.jobs_page(state="dead").jobs) == 3)
         client.schedule(0, kind="good")
         done.get(timeout=HANG)
         eventually(lambda: client.stats()["jobs_leased"] == 0)
-    assert all(job.error for job in client.dead_jobs())
-    client.drop_dead(job.number for job in client.dead_jobs())
+    assert all(job.error for job in client.jobs_page(state="dead").jobs)
+    for job in client.jobs(state="dead"):
+        client.drop_job(job)
 
 
 @pytest.mark.parametrize("call", RAISED)
@@ -241,8 +242,8 @@ def test_a_handler_that_has_not_run_to_its_end(worker, client, unfinished, is_as
     one.on("good")(done.put)
     with one:
         client.schedule(0, kind="bad")
-        eventually(lambda: client.dead_jobs())
-        assert "has not run to its end" in client.dead_jobs()[0].error
+        eventually(lambda: client.jobs_page(state="dead").jobs)
+        assert "has not run to its end" in client.jobs_page(state="dead").jobs[0].error
         assert one.counts.done == 0
 
 
@@ -270,8 +271,8 @@ class TestTimeLimits:
         client.schedule(0, kind="slow")
         assert told.get(timeout=HANG) == ("cancelled", 1)
         assert told.get(timeout=HANG) == ("cancelled", 2)
-        eventually(client.dead_jobs)
-        [dead] = client.dead_jobs()
+        eventually(lambda: client.jobs_page(state="dead").jobs)
+        [dead] = client.jobs_page(state="dead").jobs
         assert dead.error == "TimeLimit: the handler runs longer than its time limit of 0.1 s"
         client.schedule(0, kind="quick")
         assert told.get(timeout=HANG) == ("quick", 1)

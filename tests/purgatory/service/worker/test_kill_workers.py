@@ -141,7 +141,7 @@ def test_kill(tmp_path):
             accepted = load.end()
             while jobs_left(load.client):
                 threading.Event().wait(0.01)
-            assert load.client.dead_jobs() == []
+            assert load.client.jobs_page(state="dead").jobs == []
         finally:
             load.stop.set()
             workers.close()

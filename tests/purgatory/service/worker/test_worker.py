@@ -80,20 +80,21 @@ def test_retries_and_dead_jobs(worker, client, caplog):
         for payload in ("good", "bad"):
             client.schedule(0, kind="flaky", payload=payload, job_id=payload)
         client.schedule(0, kind="other", job_id="other")
-        eventually(lambda: len(client.dead_jobs()) == 2)
+        eventually(lambda: len(client.jobs_page(state="dead").jobs) == 2)
         eventually(lambda: one.counts.done == 1)
         assert sorted(attempts) == [("bad", 1), ("bad", 2), ("bad", 3), ("good", 1), ("good", 2)]
-        dead = {job.op_id: job for job in client.dead_jobs()}
+        dead = {job.job_id: job for job in client.jobs_page(state="dead").jobs}
         assert (dead["bad"].attempts, dead["bad"].payload) == (3, "bad")
         assert dead["bad"].error == "ValueError: no, not bad"
         assert (dead["other"].attempts, dead["other"].error) == (1, "KeyError: 'other'")
         assert "attempt 3 of 3 at job 'bad' has failed" in caplog.text
         fail.clear()
-        assert client.retry_dead([dead["bad"].number]) == 1
+        assert client.retry_job("bad")
         eventually(lambda: one.counts.done == 2)
         assert attempts[-1] == ("bad", 1)
-        assert client.drop_dead([dead["other"].number, dead["bad"].number]) == 1
-        assert client.dead_jobs() == []
+        assert client.drop_job("other")
+        assert not client.drop_job("bad")
+        assert client.jobs_page(state="dead").jobs == []
         assert client.stats()["unacknowledged"] == 0
 
 
@@ -153,15 +154,14 @@ def test_from_an_event_loop(server, worker):
         async with AsyncClient(server.address, name="jobs", timeout=HANG) as client:
             job = await client.schedule(0, kind="mail", payload="no", job_id="a")
             assert (job.id, job.is_new) == ("a", True)
-            while not (dead := await client.dead_jobs()):
+            while not (dead := (await client.jobs_page(state="dead")).jobs):
                 await asyncio.sleep(0)
-            assert (dead[0].op_id, dead[0].error) == ("a", "ValueError: no")
-            assert await client.dead_jobs(after=dead[0].number) == []
-            assert await client.retry_dead([dead[0].number]) == 1
-            while not (dead := await client.dead_jobs()):
+            assert (dead[0].job_id, dead[0].error) == ("a", "ValueError: no")
+            assert await client.retry_job(dead[0])
+            while not (dead := (await client.jobs_page(state="dead")).jobs):
                 await asyncio.sleep(0)
-            assert await client.drop_dead(range(2000)) == 1  # in several messages
-            assert await client.dead_jobs() == []
+            assert await client.drop_job("a")
+            assert (await client.jobs_page(state="dead")).jobs == []
 
     with one:
         asyncio.run(main())

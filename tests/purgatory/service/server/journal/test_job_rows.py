@@ -2,7 +2,8 @@
 
 import pytest
 
-from purgatory.service.protocol import Cancel, EndDead, How
+from purgatory.service.job_messages import RetryJobs
+from purgatory.service.protocol import Cancel, How
 from purgatory.service.store.rows import JournalPosition
 from purgatory.trace.tables import JOBS
 from tests.testing.step_server import START_MS, RecordingSink, StepServer, job, operation
@@ -58,7 +59,7 @@ def test_a_job_that_is_dead_and_done_later(server):
     server.finish(leased, how=How.FAILED, error="KeyError: x")
     row = the_row(server)
     assert (row.state, row.attempts, row.error) == ("dead", 2, "KeyError: x")
-    server.ask(EndDead, [leased.number])
+    server.ask(RetryJobs, [leased.op_id])
     [leased] = server.leased or server.work("mail")
     server.finish(leased)
     assert [(row.state, row.attempts) for row in server.sink.jobs] == [("dead", 2), ("done", 1)]
@@ -73,7 +74,7 @@ def test_an_attempt_that_follows_at_once(server):
         server.finish(leased, how=How.FAILED, error="ValueError: x")
         [leased] = server.leased or [leased]
     server.pass_time(70)
-    server.ask(EndDead, [leased.number])
+    server.ask(RetryJobs, [leased.op_id])
     [leased] = server.leased
     server.finish(leased)
     due_ms = [row.due_ms - START_MS - DUE_MS - 1 for row in server.sink.jobs]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from purgatory.service.job_messages import JOB_STATES
-from purgatory.service.protocol import EndDead, How, Keep, Lease, LeaseEnd, ReadDead
+from purgatory.service.job_messages import JOB_STATES, RetryJobs
+from purgatory.service.protocol import How, Keep, Lease, LeaseEnd
 from purgatory.service.server.commands import ClientDisconnected
 from purgatory.service.server.leases.job_leases import MAX_LOSSES
 from purgatory.service.server.records.job_record import READY, RETRYING, RUNNING, SCHEDULED
@@ -53,8 +53,7 @@ def test_the_states_of_a_job(step_server):
     assert states.take() == [("a", "ready")]
     step_server.finish(leased, how=How.FAILED)
     assert states.take() == [("a", "dead")]
-    [dead] = step_server.ask(ReadDead).jobs
-    step_server.ask(EndDead, [dead.number])
+    step_server.ask(RetryJobs, ["a"])
     assert states.take() == [("a", "ready")]
     step_server.finish(*step_server.leased)
     assert states.take() == [("a", "done")]
@@ -84,20 +83,20 @@ def test_what_was_only_taken_ahead(step_server, lose):
         ("d", 1),
         ("e", 1),
     ]
-    assert [one.op_id for one in step_server.ask(ReadDead).jobs] == ["b"]
+    assert [one.job_id for one in step_server.dead()] == ["b"]
 
 
 def test_a_handler_that_ends_its_worker_at_once(step_server):
     """Its attempts count after some workers, though none could tell that it had begun."""
     due(step_server, "poison", "b", "c")
     workers = 0
-    while not (dead := step_server.ask(ReadDead).jobs):
+    while not (dead := step_server.dead()):
         workers += 1
         route = b"%d" % workers
         found = step_server.work(route=route, begins=True, attempts=2)
         assert [one.op_id for one in found] == ["poison", "b", "c"]
         step_server.send(ClientDisconnected("c", route))
-    assert (dead[0].op_id, dead[0].attempts) == ("poison", 2)
+    assert (dead[0].job_id, dead[0].attempts) == ("poison", 2)
     assert workers == MAX_LOSSES + 2
     found = step_server.work(route=b"last", begins=True)
     assert [(one.op_id, one.attempt) for one in found] == [("b", 1), ("c", 1)]
@@ -258,7 +257,7 @@ class TestCancel:
         due_job = step_server.due_job("a")
         step_server.finish(leased, how=How.FAILED)
         assert not self.cancel(step_server, "a")
-        step_server.ask(EndDead, [leased.number], True)
+        step_server.ask(RetryJobs, ["a"], True)
         assert not step_server.change_jobs(lambda ends: ends.cancel(due_job, "why"))
 
 

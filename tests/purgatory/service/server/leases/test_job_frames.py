@@ -3,7 +3,6 @@
 import pytest
 
 from purgatory.service.encoding import unpack
-from purgatory.service.protocol import How, ReadDead
 from purgatory.service.server.reads.outcome_frames import FRAME_BYTES
 from tests.testing.step_server import StepServer, frames_of, job
 
@@ -36,16 +35,3 @@ def test_leased_jobs_in_frames(server):
         ("e", None),
     ]
     assert len([pair for command in server.sent for pair in frames_of(command)]) == 4
-
-
-def test_dead_jobs_in_portions(server):
-    """A message ends when it is full; the next one begins after its last job."""
-    server.work(attempts=1)
-    payload = "x" * LARGE
-    server.finish(*due(server, *"ab", payload=payload), how=How.FAILED, error="no")
-    [first] = server.ask(ReadDead).jobs
-    [second] = server.ask(ReadDead, first.number).jobs
-    assert [(one.op_id, one.error, unpack(one.payload)) for one in (first, second)] == [
-        ("a", "no", payload),
-        ("b", "no", payload),
-    ]

@@ -73,11 +73,8 @@ def test_room(group, detached):
 
 
 def test_when_it_is_empty(group):
-    """Without jobs that wait, workers and dead jobs."""
+    """Without jobs that wait, and workers."""
     assert group.is_empty
-    group.dead[1] = due_job(1)
-    assert not group.is_empty
-    group.dead.clear()
     group.put(due_job(1))
     assert not group.is_empty
 

@@ -3,8 +3,8 @@
 import pytest
 
 from purgatory.service.encoding import unpack
+from purgatory.service.job_messages import RetryJobs
 from purgatory.service.protocol import (
-    EndDead,
     Finish,
     Finished,
     How,
@@ -13,7 +13,6 @@ from purgatory.service.protocol import (
     Lease,
     LeaseEnd,
     Query,
-    ReadDead,
     Work,
 )
 from purgatory.service.server.commands import ClientDisconnected, ClientRequest
@@ -165,7 +164,7 @@ class TestLeases:
         assert [one.done for one in replies if isinstance(one, Kept | Finished)] == [[True]]
         step_server.let_pass(300)
         assert step_server.finish(leased) == [is_kept]
-        assert step_server.ask(ReadDead).jobs == []
+        assert step_server.dead() == []
 
     def test_one_that_is_kept_for_a_shorter_time(self, step_server):
         """It ends when its worker expects, and not when the first lease would have ended."""
@@ -293,11 +292,11 @@ class TestDisk:
         ends = [LeaseEnd(done.number, done.token, How.DONE)]
         ends.append(LeaseEnd(dead.number, dead.token, How.FAILED))
         assert step_server.ask(Finish, ends, session="s", seq=7).done == [True, True]
-        assert step_server.ask(EndDead, [dead.number], session="s", seq=8).done == [True]
+        assert step_server.ask(RetryJobs, ["b"], session="s", seq=8).done == [True]
         if crash:
             step_server.crash()
         assert step_server.ask(Finish, ends, session="s", seq=7).done == [True, True]
-        assert step_server.ask(EndDead, [dead.number], session="s", seq=8).done == [True]
+        assert step_server.ask(RetryJobs, ["b"], session="s", seq=8).done == [True]
         assert step_server.ask(Finish, ends, session="s", seq=9).done == [False, False]
 
     def test_rows_are_deleted(self, step_server):

@@ -5,10 +5,8 @@ import pytest
 from purgatory.service.encoding import unpack
 from purgatory.service.job_messages import Reschedule, RescheduleJobs, RetryJobs
 from purgatory.service.protocol import (
-    EndDead,
     How,
     LeaseEnd,
-    ReadDead,
 )
 from purgatory.service.server.commands import ClientDisconnected
 from purgatory.service.server.transactions.transaction import Transaction
@@ -43,16 +41,15 @@ class TestFailures:
         for _ in range(2):
             assert step_server.pass_time(10**6) == []
             assert step_server.leased == []
-            [dead] = step_server.ask(ReadDead).jobs
-            assert (dead.op_id, dead.attempts, dead.error) == ("a", 3, "ValueError: the last")
+            [dead] = step_server.dead()
+            assert (dead.job_id, dead.attempts, dead.error) == ("a", 3, "ValueError: the last")
             assert unpack(dead.payload) == 7
-            assert step_server.ask(ReadDead, dead.number).jobs == []
             step_server.crash()
             step_server.work()
-        assert step_server.ask(EndDead, [dead.number, 99]).done == [True, False]
+        assert step_server.ask(RetryJobs, ["a", "?"]).done == [True, False]
         [leased] = step_server.leased
         assert leased.attempt == 1
-        assert step_server.ask(ReadDead).jobs == []
+        assert step_server.dead() == []
         step_server.finish(leased)
 
     def test_history(self, step_server):
@@ -134,15 +131,14 @@ class TestFailures:
         assert (only.number, only.seconds, only.error) == (1, 0.007, "")
 
     def test_dropping(self, step_server):
-        """A dead job that is dropped is gone for good; another client's is not touched."""
+        """A dead job that is dropped is gone for good."""
         step_server.work(attempts=1)
         [leased] = due(step_server, "a")
         step_server.finish(leased, how=How.FAILED, error="no")
-        assert step_server.ask(ReadDead, client="other").jobs == []
-        assert step_server.ask(EndDead, [leased.number], True, client="other").done == [False]
-        assert step_server.ask(EndDead, [leased.number], True).done == [True]
+        assert step_server.ask(RetryJobs, ["a"], True).done == [True]
+        assert step_server.ask(RetryJobs, ["a"], True).done == [False]
         step_server.crash()
-        assert step_server.ask(ReadDead).jobs == []
+        assert step_server.dead() == []
         assert step_server.work() == []
         assert step_server.state.unacknowledged == 0
 
@@ -153,7 +149,7 @@ class TestFailures:
         for route in (b"w", b"x"):
             step_server.send(ClientDisconnected("c", route))
             step_server.work(route=b"x", attempts=2)
-        [dead] = step_server.ask(ReadDead).jobs
+        [dead] = step_server.dead()
         assert (dead.attempts, dead.error.split(":")[0]) == (2, "WorkerGone")
 
 

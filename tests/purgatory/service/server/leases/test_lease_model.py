@@ -8,7 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from purgatory.service.protocol import EndDead, How, Keep, Lease, ReadDead
+from purgatory.service.job_messages import RetryJobs
+from purgatory.service.protocol import How, Keep, Lease
 from purgatory.service.server.commands import ClientDisconnected
 from tests.testing.step_server import StepServer, job
 
@@ -222,13 +223,13 @@ class LeaseMachine(RuleBasedStateMachine):
 
     @rule(drop=st.booleans())
     def end_the_dead(self, drop):
-        dead = {one.op_id: one.number for one in self.server.ask(ReadDead).jobs}
-        assert set(dead) == {one.op_id for one in self.jobs.values() if one.state == "dead"}
+        dead = {one.job_id for one in self.server.dead()}
+        assert dead == {one.op_id for one in self.jobs.values() if one.state == "dead"}
         for op_id in dead:
             one = self.jobs[op_id]
             one.attempts = 0
             one.state, one.ready_ms = ("done" if drop else "waiting"), self.now
-        done = self.send(lambda: self.server.ask(EndDead, list(dead.values()), drop)).done
+        done = self.send(lambda: self.server.ask(RetryJobs, list(dead), drop)).done
         assert done == [True] * len(dead)
 
     @invariant()

@@ -10,7 +10,6 @@ from purgatory.service.protocol import (
     Failure,
     How,
     Query,
-    ReadDead,
     ReadOperations,
     States,
     Stats,
@@ -262,7 +261,7 @@ def test_figures_are_answered_between_transactions(server):
 
 
 FAULTS = [OverflowError("too large"), RuntimeError("no"), MemoryError(), StoreError("busy")]
-READS = [(Query, ["o0"]), (Unread, 0), (ReadOperations, 0), (ReadDead, 0), (Stats,)]
+READS = [(Query, ["o0"]), (Unread, 0), (ReadOperations, 0), (Stats,)]
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=repr)
