@@ -12,10 +12,11 @@ from purgatory.journal.writer import _WAKE_THRESHOLD
 from purgatory.service import errors
 from purgatory.service.client.async_client import MAX_RUNNING
 from purgatory.service.client.calls import BACKLOG, CALLS_PER_MESSAGE
-from purgatory.service.client.connection import _GIVE_UP_PART, LOST_AFTER_S
+from purgatory.service.client.connection import _GIVE_UP_PART
 from purgatory.service.client.leases.lease_keeper import _KEPT_PER_TIME
 from purgatory.service.client.outcomes import ATTEMPTS, FIRST_DELAY_S, MAX_DELAY_S
 from purgatory.service.client.route.address_route import ROUND_DELAY_S
+from purgatory.service.client.route.socket_options import LOST_AFTER_S
 from purgatory.service.client.session import MAX_UNANSWERED, PIPELINE_DEPTH
 from purgatory.service.client.unsent_calls import MAX_SENDINGS
 from purgatory.service.cluster.lease_watch import YIELD_S

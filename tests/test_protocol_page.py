@@ -20,13 +20,11 @@ from purgatory.service.protocol import (
     OLDEST_VERSION,
     VERSION,
     Acknowledge,
-    EndDead,
     Extend,
     Fail,
     Finish,
     How,
     Keep,
-    ReadDead,
     ReadOperations,
     Submit,
     Unread,
@@ -179,7 +177,7 @@ def test_what_earlier_versions_lack():
     first = section[section.index("Version 1 has neither") :]
     names = {ReadOperations: "list", Extend: "extend", Fail: "fail", Unread: "unread"}
     later = {each for each, verb in VERBS.items() if verb.version == 2}
-    for request in later - {Acknowledge, Work, Keep, Finish, ReadDead, EndDead}:
+    for request in later - {Acknowledge, Work, Keep, Finish}:
         assert f"`{names[request]}`" in first
 
 

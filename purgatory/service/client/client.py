@@ -25,10 +25,8 @@ from purgatory.service.client.arguments import (
     check_name,
     checked_number,
     checked_seconds,
-    seconds_within,
 )
 from purgatory.service.client.calls import CALLS_PER_MESSAGE
-from purgatory.service.client.connection import LOST_AFTER_S, SocketOptions, curve_keys
 from purgatory.service.client.functions import check_function
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.io_thread import ClientIOThread, CloseCommand, FlushCommand
@@ -46,6 +44,7 @@ from purgatory.service.client.pages import items_of
 from purgatory.service.client.patience import Patience
 from purgatory.service.client.repeats.repeat_handle import RepeatHandle
 from purgatory.service.client.route.addresses import parse_addresses
+from purgatory.service.client.route.socket_options import LOST_AFTER_S, socket_options
 from purgatory.service.client.session import Session
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.errors import BadAddress, RequestTimeout, Unavailable
@@ -60,9 +59,6 @@ DEFAULT_ADDRESS: Final = "tcp://127.0.0.1:7411"
 CLOSE_TIMEOUT_S: Final = 5.0
 # Seconds that `close` waits for the I/O thread beyond its timeout.
 CLOSE_GRACE_S: Final = 2.0
-# Bounds of `lost_after`, in seconds: libzmq takes up to 6,553.5 s.
-_LOST_AFTER_S: Final = (0.1, 6000.0)
-
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -102,21 +98,6 @@ def with_handle(
         return RepeatHandle(client, client._wait(call(client, *arguments, **options)))
 
     return described_by(call, wait, RepeatHandle)
-
-
-def socket_options(
-    server_key: str | bytes | None = None,
-    public_key: str | bytes | None = None,
-    secret_key: str | bytes | None = None,
-    lost_after: float = LOST_AFTER_S,
-) -> SocketOptions:
-    """Check these options of a `Client`. Raises TypeError and ValueError."""
-    configure = None
-    if server_key is not None:
-        configure = curve_keys(server_key, public_key, secret_key)
-    elif public_key is not None or secret_key is not None:
-        raise ValueError("public_key and secret_key need server_key, too")
-    return SocketOptions(configure, seconds_within(lost_after, "lost_after", *_LOST_AFTER_S))
 
 
 def check_helpers(tracer: OperationTracer | None, platform: Platform) -> None:

@@ -24,10 +24,11 @@ from typing import Any, Final
 from mq import Mailbox, MailboxClosed
 from purgatory.core.operations.future import PENDING
 from purgatory.service.client.calls import Call, CallBatch, CallBatcher, RequestType
-from purgatory.service.client.connection import RECONNECT_DELAY_S, ServerConnection, SocketOptions
+from purgatory.service.client.connection import RECONNECT_DELAY_S, ServerConnection
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.client.outcomes import OutcomeHandled
 from purgatory.service.client.patience import Patience
+from purgatory.service.client.route.socket_options import SocketOptions
 from purgatory.service.client.session import Session
 from purgatory.service.client.turn import Turn
 from purgatory.service.errors import ServiceError, Unavailable, described

@@ -19,8 +19,9 @@ from purgatory.service.client.arguments import (
     checked_seconds,
     checked_text,
 )
-from purgatory.service.client.client import DEFAULT_ADDRESS, Client, check_helpers, socket_options
+from purgatory.service.client.client import DEFAULT_ADDRESS, Client, check_helpers
 from purgatory.service.client.route.addresses import parse_addresses
+from purgatory.service.client.route.socket_options import socket_options
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.worker.demand import WorkerSettings
