@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from purgatory.testing.world.disk import DiskError, Handles
-from purgatory.testing.world.machine import MAX_DRIFT_PPM, Machine
+from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.network import SimulatedNetwork
 from purgatory.testing.world.server import ServerHost
 from purgatory.testing.world.world import NS_PER_S, World
+from tests.simulation.drifting_machine import MAX_DRIFT_PPM, DriftingMachine
 from tests.simulation.hanging_sync import HangingSync
 from tests.simulation.jobs.worker_program import WorkerProgram
 from tests.simulation.old_schema import downgrade
@@ -242,7 +243,7 @@ class Faults:
             if handles.alive and self._world.chance(0.2):
                 lost_ns = self._world.random.randint(0, slow_ns)
                 self._troubles.add(lost_ns)  # a commit has many steps
-                self._world.lose_time(lost_ns)
+                self._world.now_ns += lost_ns
 
         self._server.machine.disk.set_faults(before_step, before_step)
         self._later(0.1, 30.0, self._mend_disk)
@@ -296,7 +297,9 @@ class Faults:
     def _client_clock_drifts(self) -> None:
         """Let the clock of a client or worker run at another speed from now on."""
         ppm = self._world.random.choice((-MAX_DRIFT_PPM, 0, MAX_DRIFT_PPM))
-        self._some_program().machine.drift(ppm)
+        machine = self._some_program().machine
+        assert isinstance(machine, DriftingMachine)
+        machine.drift(ppm)
 
     # Clients
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from purgatory.testing.world.machine import Machine
+from purgatory.testing.world.machine import EPOCH_NS, Machine
 from purgatory.testing.world.network import SimulatedNetwork
 from purgatory.testing.world.process import Process
 from purgatory.testing.world.server import ServerHost, ServerProcess
@@ -61,7 +61,7 @@ class MeasuredServer(ServerHost):
             return
         if self._model is not None:
             self._model.started(process.parts.store_loop.state)
-        error_ms = clock.now_ms() - self.machine.true_ms()
+        error_ms = clock.now_ms() - self._true_ms()
         lost_ms = max(abs(error_ms - moved_ms) for moved_ms in moved)
         # Each of the errors is cut off to whole milliseconds.
         self.lost_time_ns += (lost_ms + 1 if lost_ms else 0) * NS_PER_MS
@@ -70,4 +70,7 @@ class MeasuredServer(ServerHost):
 
     def latest_now_ms(self) -> int:
         """Return the highest reading that a server's clock may have had so far, Unix ms."""
-        return self.machine.true_ms() + self._largest_error_ms
+        return self._true_ms() + self._largest_error_ms
+
+    def _true_ms(self) -> int:
+        return (EPOCH_NS + self.machine.world.now_ns) // NS_PER_MS

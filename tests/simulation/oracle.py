@@ -51,7 +51,7 @@ class Oracle:
     def submit(self, operation: OperationRecord) -> None:
         """Note that an operation is submitted."""
         self.operations[operation.op_id] = operation
-        if self._world.is_told:
+        if self._world.history is not None:
             self._world.note(
                 f"{operation.client}: submits {operation.op_id} {operation.keys} "
                 f"need={operation.need} timeout={operation.timeout_ns // NS_PER_MS} ms"
@@ -59,7 +59,7 @@ class Oracle:
 
     def submitted(self, operation: OperationRecord, state: str) -> None:
         """Note that its submission was acknowledged."""
-        if self._world.is_told:
+        if self._world.history is not None:
             self._world.note(f"{operation.client}: {operation.op_id} is {state}")
         if not operation.is_answered:
             operation.replied_ns, operation.answer = self._world.now_ns, state
@@ -69,13 +69,13 @@ class Oracle:
     def add_event(self, event: EventRecord) -> None:
         """Note that a key is completed or failed."""
         self.events[event.value] = event
-        if self._world.is_told:
+        if self._world.history is not None:
             self._world.note(f"event {event.value} of {event.key}: {_describe(event)}")
         self._by_key[event.key].append(event)
 
     def answer(self, call: CallRecord, answer: Any) -> None:
         """Note the answer to a call."""
-        if self._world.is_told:
+        if self._world.history is not None:
             self._world.note(f"answer: {answer} to {_describe(call)}")
         call.replied_ns, call.answer = self._world.now_ns, answer
 
@@ -123,7 +123,7 @@ class Oracle:
 
     def told(self, op_id: str, outcome: str, result: Any) -> None:
         """Check an outcome that a program was told."""
-        if self._world.is_told:
+        if self._world.history is not None:
             self._world.note(f"told: {op_id} {outcome} {result}")
         operation = self.operations.get(op_id)
         if operation is None:

@@ -14,6 +14,7 @@ from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.network import SimulatedNetwork
 from purgatory.testing.world.world import NS_PER_S, World
 from tests.simulation.collector import seldom_collecting
+from tests.simulation.drifting_machine import DriftingMachine
 from tests.simulation.fault_phases import FaultPhases
 from tests.simulation.faults import REFUSING, Faults, Victim
 from tests.simulation.jobs.worker_group import JOBS_SETTLE_S, WorkerGroup
@@ -128,7 +129,7 @@ class Simulation:
     def _program(self, number: int) -> Program:
         cls = AsyncProgram if self.workload.has_async and number % 2 == 0 else Program
         name = f"client-{number}"
-        machine = Machine(self.world, name)
+        machine = DriftingMachine(self.world, name)
         return cls(machine, self.network, name, self.oracle, self.workload)
 
     def _make_groups(self) -> list[WorkerGroup]:

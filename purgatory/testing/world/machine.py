@@ -2,12 +2,10 @@
 
 from purgatory.service.server.clock import ClockSources
 from purgatory.testing.world.disk import Disk
-from purgatory.testing.world.world import NS_PER_MS, NS_PER_S, World
+from purgatory.testing.world.world import NS_PER_S, World
 
 # Unix time at the beginning of a world.
 EPOCH_NS = 1_700_000_000 * NS_PER_S
-#: The largest drift of a clock, as of Linux's corrections.
-MAX_DRIFT_PPM = 500
 
 
 class Machine:
@@ -18,13 +16,10 @@ class Machine:
         self.name = name
         self.disk: Disk = Disk(world)
         self._boots = 0
-        # How far the time since boot is ahead of the world's, without `_drifted_ns`: a second at
-        # the first boot.
+        # How far the time since boot is ahead of the world's: a second at the first boot.
         self._ahead_ns = NS_PER_S
         self._asleep_ns = 0  # suspended for so long since boot
         self.awake_at_ns: int = 0  # suspended until then
-        self._drift_ppm = 0
-        self._drift_since_ns = 0  # by the world's clock
         #: The error of the wall clock.
         self.wall_error_ns: int = 0
 
@@ -33,34 +28,13 @@ class Machine:
         """The identity of the last boot."""
         return f"{self.name} {self._boots}"
 
-    def true_ms(self) -> int:
-        """Return the true Unix milliseconds."""
-        return (EPOCH_NS + self.world.now_ns) // NS_PER_MS
-
     def monotonic_ns(self) -> int:
         """Return the time since boot without suspended time."""
-        ahead_ns = self._ahead_ns - self._asleep_ns
-        if self._drift_ppm:
-            ahead_ns += self._drifted_ns()
-        return self.world.now_ns + ahead_ns
+        return self.boot_ns() - self._asleep_ns
 
     def boot_ns(self) -> int:
         """Return the time since boot."""
-        if self._drift_ppm:
-            return self.world.now_ns + self._ahead_ns + self._drifted_ns()
         return self.world.now_ns + self._ahead_ns
-
-    def _drifted_ns(self) -> int:
-        return (self.world.now_ns - self._drift_since_ns) * self._drift_ppm // 1_000_000
-
-    def drift(self, ppm: int) -> None:
-        """Let the monotonic and the boot clock gain `ppm` microseconds a second from now on.
-
-        Not for a server, which counts deadlines by these clocks.
-        """
-        self.world.note(f"{self.name}: its clock gains {ppm} microseconds a second")
-        self._ahead_ns += self._drifted_ns()
-        self._drift_since_ns, self._drift_ppm = self.world.now_ns, ppm
 
     def wall_ns(self) -> int:
         """Return Unix time by the wall clock."""
@@ -80,5 +54,5 @@ class Machine:
         """Lose unsynced data, and boot again."""
         self.disk.lose_power()
         self._boots += 1
-        self._ahead_ns = NS_PER_S - self.world.now_ns - self._drifted_ns()
+        self._ahead_ns = NS_PER_S - self.world.now_ns
         self._asleep_ns = self.awake_at_ns = 0

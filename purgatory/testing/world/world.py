@@ -22,17 +22,13 @@ class World:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.random: random.Random = random.Random(seed)
+        #: An event may put it forward: others happen late.
         self.now_ns: int = 0
         self._events: list[tuple[int, int, Callable[[], None]]] = []  # a heap
         self._planned = 0
         self.steps: int = 0  # past events
         #: Past events, a line each, if to be recorded; see `note`.
         self.history: list[str] | None = None
-
-    @property
-    def is_told(self) -> bool:
-        """Whether a history exists: costly lines are made only then."""
-        return self.history is not None
 
     def note(self, what: str) -> None:
         """Add a line with the time to the history."""
@@ -47,10 +43,6 @@ class World:
         """Plan a call at a time, perhaps now."""
         self._planned += 1
         _push(self._events, (at_ns, self._planned, call))
-
-    def lose_time(self, delay_ns: int) -> None:
-        """Let time pass within an event: others happen late."""
-        self.now_ns += delay_ns
 
     def step(self) -> bool:
         """Let the next event happen; False if none exists."""

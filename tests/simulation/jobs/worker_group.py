@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.network import SimulatedNetwork
 from purgatory.testing.world.world import World
+from tests.simulation.drifting_machine import DriftingMachine
 from tests.simulation.jobs.handler_behaviour import HandlerBehaviour
 from tests.simulation.jobs.job_oracle import JobOracle
 from tests.simulation.jobs.job_program import JobProgram
@@ -43,11 +43,16 @@ class WorkerGroup:
         )
         self._behaviour = HandlerBehaviour(world, jobs)
         self.program: JobProgram = JobProgram(
-            Machine(world, GROUP), network, GROUP, oracle, self.oracle, workload, jobs
+            DriftingMachine(world, GROUP), network, GROUP, oracle, self.oracle, workload, jobs
         )
         self.workers: list[WorkerProgram] = [
             WorkerProgram(
-                Machine(world, f"worker-{n}"), network, GROUP, self.oracle, jobs, self._behaviour
+                DriftingMachine(world, f"worker-{n}"),
+                network,
+                GROUP,
+                self.oracle,
+                jobs,
+                self._behaviour,
             )
             for n in range(jobs.workers)
         ]

@@ -8,6 +8,7 @@ from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.network import SimulatedNetwork
 from purgatory.testing.world.world import NS_PER_S, World
 from tests.simulation.collector import seldom_collecting
+from tests.simulation.drifting_machine import DriftingMachine
 from tests.simulation.errors import Violation
 from tests.simulation.faults import Faults
 from tests.simulation.measured_server import MeasuredServer
@@ -60,7 +61,11 @@ class SteeredWorld:
         self._book.lost_time_ns = lambda: self._server.lost_time_ns
         self._workers = [
             SteeredWorker(
-                Machine(self.world, f"worker-{n}"), self._network, GROUP, self._book, self._workload
+                DriftingMachine(self.world, f"worker-{n}"),
+                self._network,
+                GROUP,
+                self._book,
+                self._workload,
             )
             for n in range(self._workload.workers)
         ]
@@ -70,7 +75,7 @@ class SteeredWorld:
         self.leases = LeaseBook(self.world, self._report, rules)
         self.leases.lost_time_ns = lambda: self._server.lost_time_ns
         self._lease_programs = [
-            LeaseProgram(Machine(self.world, f"locks-{n}"), self._network, self.leases)
+            LeaseProgram(DriftingMachine(self.world, f"locks-{n}"), self._network, self.leases)
             for n in range(self._workload.lease_programs)
         ]
         self._faults = Faults(

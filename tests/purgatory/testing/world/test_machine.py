@@ -16,18 +16,3 @@ def test_clocks_of_a_machine(world):
     assert machine.boot_ns() == machine.monotonic_ns() == NS_PER_S
     assert machine.wall_ns() == before
     assert machine.boot_id != boot
-
-
-def test_a_clock_that_drifts(world):
-    """It counts more than passes, or less, and nothing is counted anew when its speed changes."""
-    machine = Machine(world, "m")
-    start_ns = machine.boot_ns()
-    world.run(10)
-    machine.drift(500)
-    world.run(100)
-    assert machine.boot_ns() - start_ns == 110 * NS_PER_S + NS_PER_S // 20
-    machine.drift(-500)
-    world.run(200)
-    assert machine.monotonic_ns() - start_ns == 310 * NS_PER_S - NS_PER_S // 20
-    machine.lose_power()
-    assert machine.boot_ns() == NS_PER_S
