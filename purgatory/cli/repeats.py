@@ -184,10 +184,7 @@ def _next(arguments: argparse.Namespace) -> int:
         repeat = _find(client, arguments.repeat, arguments.client)
         if repeat is None:
             return BAD_NEWS
-        if repeat.cron is not None:
-            _print_times(_preview(repeat.cron, repeat.tz, arguments.count), arguments)
-        else:
-            _print_times(_at_intervals(repeat, arguments.count), arguments)
+        _print_times(_times_of(repeat, arguments.count), arguments)
     return 0
 
 
@@ -200,7 +197,9 @@ def _preview(cron: str, tz: str, count: int) -> list[datetime]:
     return times
 
 
-def _at_intervals(repeat: RepeatHandle, count: int) -> list[datetime]:
+def _times_of(repeat: RepeatHandle, count: int) -> list[datetime]:
+    if repeat.cron is not None:
+        return _preview(repeat.cron, repeat.tz, count)
     first = repeat.next
     if first is None:
         return []

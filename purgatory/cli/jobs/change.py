@@ -1,19 +1,14 @@
 """`purgatory jobs cancel`, `retry`, `drop`, `run` and `reschedule`."""
 
-from __future__ import annotations
-
 import argparse
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from purgatory.cli.connection import add_connection_options, answers, connected
 from purgatory.cli.jobs.selection import add_filters, add_time, check_selection, filters, time_of
 from purgatory.cli.options import SubParsers, add_command
 from purgatory.cli.output import report_missing
 from purgatory.printable import counted
-
-if TYPE_CHECKING:
-    from purgatory.service.client.client import Client
 
 _WAITS_NOT: Final = "it runs, is dead, has ended, or is not known"
 _NOT_ALL: Final = "exit codes: 0 done, 1 not done for one of the IDs, 2 an error"
@@ -80,7 +75,9 @@ def _end_dead(arguments: argparse.Namespace) -> int:
     check_selection(arguments.verb, arguments)
     with connected(arguments) as client:
         call = client.retry_job_later if arguments.verb == "retry" else client.drop_job_later
-        done = answers(client, call, arguments.ids or _dead(client, arguments))
+        # Among the newest, a retried job keeps its place.
+        dead = client.jobs(**filters(arguments), state="dead", order="newest")
+        done = answers(client, call, arguments.ids or (job.job_id for job in dead))
     words = "sent again" if arguments.verb == "retry" else "dropped"
     if arguments.ids:
         return _tell(arguments.ids, done, words, "no dead job has this id")
@@ -88,25 +85,10 @@ def _end_dead(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _dead(client: Client, arguments: argparse.Namespace) -> Iterator[str]:
-    """Yield the ids of dead jobs; among the newest, a retried job keeps its place."""
-    found = client.jobs(
-        state="dead",
-        kind=arguments.kind,
-        tag=arguments.tag,
-        client=arguments.client,
-        order="newest",
-    )
-    for job in found:
-        yield job.job_id
-
-
 def _run(arguments: argparse.Namespace) -> int:
     with connected(arguments) as client:
         done = answers(client, client.run_job_later, arguments.ids)
-    return _tell(
-        arguments.ids, done, "to be run now", "it runs, is dead, has ended, or is not known"
-    )
+    return _tell(arguments.ids, done, "to be run now", _WAITS_NOT)
 
 
 def _reschedule(arguments: argparse.Namespace) -> int:

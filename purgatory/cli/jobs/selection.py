@@ -20,7 +20,7 @@ def add_filters(parser: argparse.ArgumentParser, *, state: bool = True) -> None:
     parser.add_argument("--client", help="of this client only")
 
 
-def filters(arguments: argparse.Namespace) -> dict[str, str]:
+def filters(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the given filters, by name."""
     names = ("kind", "state", "tag", "client")
     given = {name: getattr(arguments, name, None) for name in names}

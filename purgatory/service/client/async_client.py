@@ -69,18 +69,6 @@ def awaited(
     return described_by(call, wait)
 
 
-def summed(
-    call: Callable[[LaterCalls, Iterable[int]], ReplyFuture[int]],
-) -> "Callable[[AsyncClient, Iterable[int]], Coroutine[Any, Any, int]]":
-    """Like `client.summed`; sends the next message after an answer, none after a refusal."""
-
-    async def wait(client: "AsyncClient", numbers: Iterable[int]) -> int:
-        portions = in_portions(numbers, CALLS_PER_MESSAGE)
-        return sum([await client._answer(call, some) for some in portions])
-
-    return described_by(call, wait)
-
-
 class AsyncClient:
     """A `Client` for asyncio, with the same arguments. Use `async with`, or `close` it.
 
@@ -119,7 +107,6 @@ class AsyncClient:
     cancel = awaited(LaterCalls.cancel_later)
     query = awaited(LaterCalls.query_later)
     unread = awaited(LaterCalls.unread_later)
-    acknowledge = summed(LaterCalls.acknowledge_later)
     list_page = awaited(LaterCalls.list_page_later)
     stats = awaited(LaterCalls.stats_later)
 
@@ -139,6 +126,11 @@ class AsyncClient:
     limits = awaited(LaterCalls.limits_later)
     change_repeat = awaited(LaterCalls.change_repeat_later)
     repeats_page = awaited(LaterCalls.repeats_page_later)
+
+    async def acknowledge(self, numbers: Iterable[int]) -> int:
+        """Like `Client.acknowledge`; sends each message after the answer to the one before."""
+        portions = in_portions(numbers, CALLS_PER_MESSAGE)
+        return sum([await self._answer(LaterCalls.acknowledge_later, some) for some in portions])
 
     @_like(Client.repeat)
     async def repeat(self, *name: Any, **options: Any) -> AsyncRepeatHandle:

@@ -75,19 +75,6 @@ def answered(
     return described_by(call, wait)
 
 
-def summed(
-    call: Callable[[LaterCalls, Iterable[int]], ReplyFuture[int]],
-) -> "Callable[[Client, Iterable[int]], int]":
-    """Make the verb that sends numbers in as many messages as needed; returns the sum."""
-
-    def wait(client: "Client", numbers: Iterable[int]) -> int:
-        client._refuse_in_callback()
-        portions = in_portions(numbers, CALLS_PER_MESSAGE)
-        return sum(client._wait(call(client, some)) for some in portions)
-
-    return described_by(call, wait)
-
-
 def with_handle(
     call: Callable[Concatenate[LaterCalls, _P], ReplyFuture[RepeatState]],
 ) -> "Callable[Concatenate[Client, _P], RepeatHandle]":
@@ -229,7 +216,6 @@ class Client(LaterCalls):
     cancel = answered(LaterCalls.cancel_later)
     query = answered(LaterCalls.query_later)
     unread = answered(LaterCalls.unread_later)
-    acknowledge = summed(LaterCalls.acknowledge_later)
     list_page = answered(LaterCalls.list_page_later)
     stats = answered(LaterCalls.stats_later)
 
@@ -251,6 +237,15 @@ class Client(LaterCalls):
     repeat = with_handle(LaterCalls.repeat_later)
     change_repeat = answered(LaterCalls.change_repeat_later)
     repeats_page = answered(LaterCalls.repeats_page_later)
+
+    def acknowledge(self, numbers: Iterable[int]) -> int:
+        """Acknowledge outcomes of this client's name, by number; return how many there were.
+
+        The server sends them no more. Sends as many messages as needed.
+        """
+        self._refuse_in_callback()
+        portions = in_portions(numbers, CALLS_PER_MESSAGE)
+        return sum(self._wait(self.acknowledge_later(some)) for some in portions)
 
     def repeats(self) -> Sequence[RepeatHandle]:
         """Return the repeats of this client's name, in order of their names."""

@@ -211,8 +211,8 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
     def acknowledge_later(self, numbers: Iterable[int]) -> ReplyFuture[int]:
         """Acknowledge outcomes of this client's name, by number; answers how many there were.
 
-        The server sends them no more. `acknowledge_later` sends one message, of at most the
-        server's `max_items` numbers.
+        The server sends them no more. Sends one message, of at most the server's `max_items`
+        numbers.
         """
         return self._call(Acknowledge, (checked_numbers(numbers), True))
 

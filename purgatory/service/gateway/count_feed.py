@@ -20,7 +20,7 @@ from purgatory.service.troubles import all_troubles, in_trouble, why_stuck
 PERIOD_S: Final = 1.0
 #: Most streams of a client's name.
 MOST_STREAMS: Final = 50
-#: Most kinds shown by name, as at the server.
+#: Most kinds that the server counts each by its name.
 MOST_KINDS: Final = 100
 #: The server's name for all further kinds.
 OTHER: Final = "other"
@@ -128,13 +128,6 @@ def counts_of(counts: dict[tuple[str, str], int]) -> JobCountReport:
     for (kind, state), count in counts.items():
         states[state] = states.get(state, 0) + count
         kinds.setdefault(kind, {})[state] = count
-    # If the server has counted further kinds together, OTHER stays last.
-    last = OTHER if len(kinds) > MOST_KINDS else None
-    ranked = sorted(
-        kinds.items(), key=lambda item: (item[0] == last, -sum(item[1].values()), item[0])
-    )
-    others: dict[str, int] = {}
-    for _, more in ranked[MOST_KINDS:]:
-        for state, count in more.items():
-            others[state] = others.get(state, 0) + count
-    return JobCountReport(states, [KindCount(*item) for item in ranked[:MOST_KINDS]], others)
+    others = kinds.pop(OTHER, {}) if len(kinds) > MOST_KINDS else {}
+    ranked = sorted(kinds.items(), key=lambda item: (-sum(item[1].values()), item[0]))
+    return JobCountReport(states, [KindCount(*item) for item in ranked], others)

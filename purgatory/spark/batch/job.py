@@ -11,8 +11,9 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from purgatory.spark.batch.resolve import resolve
-from purgatory.spark.errors import OutputExists, RejectedRows, wrapping_spark_errors
+from purgatory.spark.errors import OutputExists, wrapping_spark_errors
 from purgatory.spark.filesystem import LITERAL_PATHS, file_system_for
+from purgatory.spark.tables.journal_tables import count_rejected
 from purgatory.spark.tables.reader import read_table
 from purgatory.spark.tables.row_checks import (
     EVENTS_TABLE,
@@ -29,7 +30,7 @@ REJECTED_DIRECTORY: Final = "_rejected"  # beside the outcomes; readers skip suc
 _DRAFTS: Final = "_temporary"
 _BAD_ROWS: Final = "bad_rows"
 
-_MAX_SHOWN_ROWS: Final = 5  # in an error message
+_MAX_SHOWN_NAMES: Final = 5  # in an error message
 
 
 class ResolveSummary(NamedTuple):
@@ -72,7 +73,7 @@ def resolve_files(
     rejected = reduce(DataFrame.union, (table.rejected for table in tables))
     if strict:
         with wrapping_spark_errors("reading the tables"):
-            _raise_if_rejected(rejected)
+            count_rejected(rejected, strict=True)
     with wrapping_spark_errors(f"resolving into {out}"):
         counts, has_bad_rows = _resolve_good_rows(spark, tables, out)
     count = 0
@@ -116,17 +117,9 @@ def check_output_is_empty(spark: SparkSession, out: str) -> None:
         raise OutputExists(f"{out}: is a file; expected a new or empty directory")
     names = [name for name in file_system.names(place) if name != _DRAFTS]
     if names:
-        shown = ", ".join(names[:_MAX_SHOWN_ROWS])
-        more = ", ..." if len(names) > _MAX_SHOWN_ROWS else ""
+        shown = ", ".join(names[:_MAX_SHOWN_NAMES])
+        more = ", ..." if len(names) > _MAX_SHOWN_NAMES else ""
         raise OutputExists(f"{out}: holds {shown}{more}; expected a new or empty directory")
-
-
-def _raise_if_rejected(rejected: DataFrame) -> None:
-    rows = rejected.limit(_MAX_SHOWN_ROWS + 1).collect()
-    if rows:
-        shown = "; ".join(f"{row.file}, {row.reason}" for row in rows[:_MAX_SHOWN_ROWS])
-        more = "; there are more" if len(rows) > _MAX_SHOWN_ROWS else ""
-        raise RejectedRows(f"{shown}{more}")
 
 
 def _write_rejected(rejected: DataFrame, path: str) -> int:
