@@ -25,6 +25,7 @@ EXCEPTIONS = {
     "purgatory/testing/__init__.py": FRONT_DOOR,
     "purgatory/service/cluster/cluster_server.py": "test_cluster_daemon runs it",
     "purgatory/service/store/postgres/tables.py": BOTH,
+    "purgatory/service/store/postgres/metadata_rows.py": BOTH,
     "purgatory/service/store/postgres/outcome_table.py": BOTH,
     "purgatory/service/store/postgres/small_tables.py": BOTH,
     "purgatory/service/store/postgres/sessions/session_ends.py": "test_lease_row ends them",
