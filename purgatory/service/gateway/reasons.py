@@ -26,7 +26,11 @@ _TYPES: Final = re.compile(
     r"Expected `([a-z |]+)`(?: (?:of (length ))?([<>]=) (\d+)(?:\.0)?)?(?:, got `([a-z]+)`)?"
 )
 _BOUNDS: Final = {">=": "or more", "<=": "or less"}
-_MOMENT: Final = "datetime"
+#: Parts of other errors -> what to say.
+_WORDS: Final = {
+    "datetime": f"expected {_NAMES['datetime']}",
+    "matching regex": "expected a text as the gateway gave it",
+}
 
 
 def reason_of(error: str, name: str, kind: Any) -> str:
@@ -43,9 +47,8 @@ def reason_of(error: str, name: str, kind: Any) -> str:
         return f"{place} is {found[1]}; expected {', '.join(_choices(kind))}"
     if found := _TYPES.fullmatch(reason):
         return _of_types(place, *found.groups())
-    if _MOMENT in reason:
-        return f"{place}: expected {_NAMES[_MOMENT]}"
-    return f"{place}: expected a text as the gateway gave it"  # a pattern
+    known = (words for part, words in _WORDS.items() if part in reason)
+    return f"{place}: {next(known, reason)}"
 
 
 def _of_types(

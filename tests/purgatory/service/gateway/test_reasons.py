@@ -63,3 +63,8 @@ def test_a_reason(kind, body, reason):
     said = reason_of(str(caught.value), "the body", kind)
     assert said.startswith(reason)
     assert not set(said.split()) & {"`str`", "`int`", "None", "array`"}
+
+
+def test_another_error():
+    """It is shown as it is: a later msgspec may have more."""
+    assert reason_of("Bad moon - at `$.at`", "the body", JobRequest) == "at: Bad moon"
