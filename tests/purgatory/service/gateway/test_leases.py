@@ -106,7 +106,7 @@ def test_a_gateway_that_restarts(start):
     ("path", "body", "reason"),
     [
         ("leases", {"kinds": []}, "kinds"),
-        ("leases", {"kinds": ["a"], "lease": 0.01}, "lease_ms is 10; expected 100"),
+        ("leases", {"kinds": ["a"], "lease": 0.01}, "lease is 0.01 s; expected 0.1 s or more"),
         ("leases", {"kinds": ["a"], "lease": "soon"}, "'soon' is not a valid duration"),
         ("leases", {"kinds": ["a"], "limit": 0}, "limit"),
         ("leases", {"kinds": ["a"], "max_attempts": 0}, "max_attempts"),
