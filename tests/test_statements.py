@@ -372,6 +372,14 @@ def test_which_programs_the_tests_need():
     assert set(programs) - set(re.findall(r"\w+", said)) == {"npm"}
 
 
+def test_when_a_test_hangs():
+    """CONTRIBUTING.md has the bound of pytest-timeout."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]
+    seconds = settings["ini_options"]["timeout"]
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    assert f"A test that hangs ends after {seconds} seconds" in text
+
+
 def test_no_page_speaks_of_a_release_that_was_none():
     """The changelog has a single release, so nothing can be of an earlier one."""
     text = (ROOT / "CHANGELOG.md").read_text()
