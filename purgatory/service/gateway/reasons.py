@@ -26,7 +26,7 @@ _TYPES: Final = re.compile(
     r"Expected `([a-z |]+)`(?: (?:of (length ))?([<>]=) (\d+)(?:\.0)?)?(?:, got `([a-z]+)`)?"
 )
 _BOUNDS: Final = {">=": "or more", "<=": "or less"}
-#: Parts of other errors -> what to say.
+#: Texts for the other errors, by a part of msgspec's.
 _WORDS: Final = {
     "datetime": f"expected {_NAMES['datetime']}",
     "matching regex": "expected a text as the gateway gave it",

@@ -81,7 +81,7 @@ def bind_error(address: str, error: zmq.ZMQError) -> ServerError:
     reason = zmq.strerror(error.errno or 0)
     return ServerError(
         f"cannot listen at {address}: {reason}; expected tcp://HOST:PORT or ipc://PATH of this "
-        "machine, which no other program has"
+        "machine, free of other programs"
     )
 
 
