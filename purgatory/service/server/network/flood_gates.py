@@ -32,18 +32,22 @@ _LONG_BYTES: Final = 256
 _CURVE_BYTES: Final = 33
 # A gate is closed for so many seconds at least: by then libzmq has read what the kernel had.
 CLOSED_S: Final = 0.02
-# The latest connections that are remembered.
-_CONNECTIONS: Final = 10_000
+# Arrivals of the latest routes are counted once.
+_ROUTES: Final = 10_000
 
 
 class _Peer:
-    """The figures of a connection: bytes taken, and due `left` messages later."""
+    """The figures of a descriptor: bytes taken of all its connections, due `left` messages later.
+
+    Not of a route: peers choose routes, and make any number.
+    """
 
     def __init__(self) -> None:
         self.taken: int = 0
         self.left: int = 1
         self.due: int = 0
-        self.untold: int = 0  # bytes received in no message
+        # Bytes received in no message; less those that earlier connections took.
+        self.untold: int = 0
 
 
 class FloodGates:
@@ -64,17 +68,15 @@ class FloodGates:
         self._added = _CURVE_BYTES if is_encrypted else 0
         self._received = received
         self._now = now
-        self._peers: OrderedDict[bytes, _Peer] = OrderedDict()  # by route
+        self._peers: dict[int, _Peer] = {}  # by descriptor
+        self._routes: OrderedDict[bytes, None] = OrderedDict()
         #: How many connections have brought a message.
         self.arrivals: int = 0
         #: Whether memory was full at the watchdog's last look. The watchdog writes, any thread
         #: reads.
         self.is_memory_full: bool = False
-        #: Bytes taken by descriptor, of all its connections; any thread reads it.
-        self.taken: dict[int, int] = {}
-        # Closed gates by descriptor: since when, the bytes of `taken` that open the gate, and the
-        # peer's figures.
-        self._closed: dict[int, tuple[float, int, _Peer | None]] = {}
+        # Closed gates by descriptor: since when, and the taken bytes that open the gate.
+        self._closed: dict[int, tuple[float, int]] = {}
         #: How often all queues were found empty, and whether the last time. Any thread reads these.
         self.drains: int = 0
         self.is_drained: bool = False
@@ -85,35 +87,40 @@ class FloodGates:
         for other in others:
             size += self._wire_bytes(len(other))
         descriptor = descriptor_of(frame)
-        self.taken[descriptor] = self.taken.get(descriptor, 0) + size
-        peer = self._peers.get(route)
+        peer = self._peers.get(descriptor)
         if peer is None:
-            peer = self._add(route)
+            peer = self._peers[descriptor] = _Peer()
+        if route not in self._routes:
+            self._add(route)
+            peer.left = 1
         peer.taken += size
         peer.left -= 1
         if peer.left == 0:
             self._check(peer, descriptor)
 
+    def taken(self) -> dict[int, int]:
+        """Return the bytes taken by descriptor, of all its connections; any thread."""
+        return {descriptor: peer.taken for descriptor, peer in list(self._peers.items())}
+
     def _wire_bytes(self, size: int) -> int:
         size += self._added
         return size + (_SHORT_HEADER if size < _LONG_BYTES else _LONG_HEADER)
 
-    def _add(self, route: bytes) -> _Peer:
+    def _add(self, route: bytes) -> None:
         self.arrivals += 1
-        if len(self._peers) >= _CONNECTIONS:
-            self._peers.popitem(last=False)
-        peer = self._peers[route] = _Peer()
-        return peer
+        if len(self._routes) >= _ROUTES:
+            self._routes.popitem(last=False)
+        self._routes[route] = None
 
     def _check(self, peer: _Peer, descriptor: int) -> None:
         """Close the gate if due bytes are not taken; note what is due next."""
         peer.left = MOST_UNREAD
-        received = self._received(descriptor)
-        if received < peer.due:  # another connection has the route, or the descriptor
-            peer.taken, peer.untold = max(received, 0), 0
+        received = max(self._received(descriptor), 0)
+        if received < peer.due:  # another connection has the descriptor
+            peer.untold = received - peer.taken
         elif peer.due - peer.taken - peer.untold > _SLACK_BYTES:
-            self.close(descriptor, received - peer.taken - peer.untold, peer)
-        peer.due = max(received, 0)
+            self.close(descriptor, received - peer.taken - peer.untold)
+        peer.due = received
         peer.untold = min(peer.untold, peer.due - peer.taken)
 
     @property
@@ -121,7 +128,7 @@ class FloodGates:
         """Whether any connection is left unread."""
         return bool(self._closed)
 
-    def close(self, descriptor: int, unread: int, peer: _Peer | None = None) -> None:
+    def close(self, descriptor: int, unread: int) -> None:
         """Leave a connection unread; `unread`: bytes received and not taken.
 
         Does nothing without filters, or on an ended connection.
@@ -130,8 +137,12 @@ class FloodGates:
             return
         with contextlib.suppress(OSError, ValueError):
             self._unread.leave(descriptor, self)
-            due = self.taken.get(descriptor, 0) + unread - _SLACK_BYTES
-            self._closed[descriptor] = self._now(), due, peer
+            due = self._taken_of(descriptor) + unread - _SLACK_BYTES
+            self._closed[descriptor] = self._now(), due
+
+    def _taken_of(self, descriptor: int) -> int:
+        peer = self._peers.get(descriptor)
+        return 0 if peer is None else peer.taken
 
     def open(self, *, is_drained: bool) -> None:
         """Open the gates whose messages are taken, or all if drained."""
@@ -140,9 +151,11 @@ class FloodGates:
         if not self._closed:
             return
         latest = self._now() - CLOSED_S
-        for descriptor, (since, due, peer) in list(self._closed.items()):
-            if since <= latest and (is_drained or self.taken.get(descriptor, 0) >= due):
+        for descriptor, (since, due) in list(self._closed.items()):
+            if since <= latest and (is_drained or self._taken_of(descriptor) >= due):
                 del self._closed[descriptor]
+                peer = self._peers.get(descriptor)
                 if is_drained and peer is not None:
-                    peer.untold = max(0, self._received(descriptor) - peer.taken)
+                    peer.due = max(self._received(descriptor), 0)
+                    peer.untold = peer.due - peer.taken
                 self._unread.read(descriptor, self)

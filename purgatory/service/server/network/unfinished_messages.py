@@ -116,7 +116,7 @@ class UnfinishedMessages:
     def _look_at_connections(self, *, is_full: bool) -> None:
         before, self._before = self._before, {}
         gates = self._gates
-        handed = dict(gates.taken)
+        handed = gates.taken()
         silent: dict[int, int] = {}
         # If the queues are empty, what is unread is a message on its way.
         are_behind = not gates.is_drained and self._drains == gates.drains

@@ -15,7 +15,7 @@ from purgatory.service.encoding import encode
 from purgatory.service.machine_memory import MIN_BYTES
 from purgatory.service.protocol import VERSION, Hello, Submit, Submitted
 from purgatory.service.server.network.flood_gates import (
-    _CONNECTIONS,
+    _ROUTES,
     _SLACK_BYTES,
     CLOSED_S,
     MOST_UNREAD,
@@ -99,7 +99,7 @@ def test_bytes_that_are_never_taken(gates, connect):
     peer = connect()
     peer.sendall(PING * (_SLACK_BYTES // len(PING) + 100) + frame(1, more=False))
     gates.take()
-    (descriptor,) = gates.gates.taken
+    (descriptor,) = gates.gates.taken()
     gates.gates.close(descriptor, received_bytes(descriptor))
     peer.sendall(frame(2, more=False))
     for is_drained, seconds, is_closed in (
@@ -151,7 +151,7 @@ def test_bytes_on_the_wire(is_encrypted):
         dealer.send_multipart([bytes(size), b"x"])
         assert router.poll(int(1000 * HANG))
         made.note(router.recv(), router.recv(copy=False), router.recv_multipart())
-        ((descriptor, taken),) = made.taken.items()
+        ((descriptor, taken),) = made.taken().items()
         untold.add(received_bytes(descriptor) - taken)
     assert len(untold) == 1  # those of the handshake
     context.destroy(0)
@@ -170,10 +170,48 @@ def test_connections_are_counted_and_forgotten():
     """However many routes there were, the latest are known."""
     made = FloodGates(UnreadConnections())
     part = zmq.Frame(b"x")
-    for n in range(_CONNECTIONS + 10):
+    for n in range(_ROUTES + 10):
         made.note(b"%d" % n, part, [])
         made.note(b"%d" % n, part, [])
-    assert (len(made._peers), made.arrivals) == (_CONNECTIONS, _CONNECTIONS + 10)
+    assert (len(made._routes), made.arrivals) == (_ROUTES, _ROUTES + 10)
+
+
+def test_a_connection_that_is_older_than_thousands(gates, connect):
+    """It is read, though its route is forgotten; a flood of it closes its gate as before."""
+    peer = connect()
+    for _ in range(2):
+        for _ in range(_SLACK_BYTES // MESSAGE_BYTES + 1):
+            peer.sendall(frame(MESSAGE_BYTES, more=False))
+            gates.take()
+        for n in range(_ROUTES):
+            gates.gates.note(b"%d" % n, zmq.Frame(b"x"), [])
+        for _ in range(3 * MOST_UNREAD):
+            peer.sendall(frame(1, more=False))
+            gates.take()
+        assert not gates.gates.is_any_closed
+    peer.sendall(frame(MESSAGE_BYTES, more=False) * 3 * MOST_UNREAD)
+    eventually(lambda: unreceived(peer) == 0)
+    gates.take(2 * MOST_UNREAD)
+    assert gates.gates.is_any_closed
+
+
+def test_a_connection_with_the_descriptor_of_an_earlier_one(gates, connect):
+    """Neither has what the other sent: it is read, and its flood is noticed."""
+    for _ in range(3):
+        with dealer(gates.port) as peer:
+            for _ in range(3 * MOST_UNREAD):
+                peer.sendall(frame(MESSAGE_BYTES, more=False))
+                gates.take()
+            assert not gates.gates.is_any_closed
+            peer.sendall(frame(MESSAGE_BYTES, more=False) * 3 * MOST_UNREAD)
+            eventually(functools.partial(lambda one: unreceived(one) == 0, peer))
+            gates.take(2 * MOST_UNREAD)
+            assert gates.gates.is_any_closed
+            gates.take(MOST_UNREAD)
+            gates.now += 2 * CLOSED_S
+            gates.gates.open(is_drained=True)
+        (descriptor,) = gates.gates.taken()
+        eventually(functools.partial(lambda one: received_bytes(one) < 0, descriptor))
 
 
 def test_connections_that_break_behind_floods(tmp_path):

@@ -26,7 +26,7 @@ class Connection:
         assert router.poll(HANG_MS)
         route, part = router.recv(), router.recv(copy=False)
         self.floods.note(route, part, [])
-        (self.descriptor,) = self.floods.taken
+        (self.descriptor,) = self.floods.taken()
         self.waiting = ReadGate(self.unread, self.descriptor)
 
     def leave(self, gate):
