@@ -1,5 +1,6 @@
 """What the pages answer to questions of users and operators is what the code does."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -9,7 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from purgatory import Client, OperationExpired, Purgatory, PurgatoryClosed, Worker
+from purgatory import (
+    AsyncClient,
+    Client,
+    KeyedOperation,
+    OperationExpired,
+    Purgatory,
+    PurgatoryClosed,
+    Worker,
+)
 from purgatory.service import Config, JobCancelled, ServiceDaemon
 from purgatory.service.http.listening import server_config
 from purgatory.testing import ManualPurgatory
@@ -93,16 +102,36 @@ def test_waits_within_callbacks():
     )
 
 
-def test_the_names_of_threads():
-    """library.md: each has the name of its timer or purgatory."""
+def test_a_callback_that_exits(caplog):
+    """library.md: the error is logged, and other tasks run."""
     ran = threading.Event()
-    with Timer("leases") as timer, Purgatory("orders"):
-        timer.schedule(0, ran.set)
+    with Timer() as timer:
+        timer.schedule(0, sys.exit, 3)
+        timer.schedule(0.01, ran.set)
         assert ran.wait(HANG)
-        threads = {thread.name: thread.daemon for thread in threading.enumerate()}
-        expected = ("leases-reaper", "leases-executor", "orders-reaper")
-        assert [threads[name] for name in expected] == [True, True, True]
-    assert "`NAME-reaper`, `NAME-executor`; all are daemons" in text_of("docs/library.md")
+    assert [record.exc_info[0] for record in caplog.records] == [SystemExit]
+    assert "| a task of a timer, `SystemExit` too |" in text_of("docs/library.md")
+
+
+def test_a_purgatory_that_is_dropped():
+    """library.md: if it was started, it runs on."""
+    purgatory = Purgatory("dropped")
+    purgatory.start()
+    future, timer = purgatory.defer("reply", timeout=0.01), purgatory.timer
+    del purgatory
+    assert isinstance(future.exception(HANG), OperationExpired)
+    timer.close()
+    assert "A started purgatory that the program drops runs on" in text_of("docs/library.md")
+
+
+def test_the_seconds_left_of_an_operation():
+    """library.md: an operation is a task; a future has no `when`."""
+    with ManualPurgatory() as purgatory:
+        operation = KeyedOperation(timeout=30)
+        purgatory.try_complete_else_watch(operation, ["reply"])
+        assert operation.when() == 30
+        assert not hasattr(purgatory.defer("reply"), "when")
+    assert "of a task or an operation; a future does not tell" in text_of("docs/library.md")
 
 
 def test_a_closed_purgatory_does_not_start():
@@ -147,7 +176,7 @@ def test_figures_without_prometheus():
         ).stdout
     assert json.loads(shown)["ready"] == 1
     assert shown.count(b"\n") == 1
-    assert "| without Prometheus | `purgatory stats --json`" in text_of("docs/service.md")
+    assert "| `purgatory stats --json` | without Prometheus:" in text_of("docs/service.md")
 
 
 def test_a_repeat_of_a_paused_kind():
@@ -166,3 +195,19 @@ def test_the_gateway_logs_no_requests():
     """gateway.md: a proxy does."""
     assert not server_config(None).access_log
     assert "no request is logged: let a proxy do both" in text_of("docs/gateway.md")
+
+
+def test_a_worker_within_a_loop():
+    """service.md: its stop runs in a thread, and the loop goes on."""
+
+    async def main(address):
+        worker = Worker(address, name="shop")
+        worker.on("mail")(str)
+        worker.start()
+        async with AsyncClient(address, name="shop") as client:
+            await (await client.schedule(0, kind="mail")).result(HANG)
+        await asyncio.to_thread(worker.stop)
+
+    with ServiceDaemon(IN_MEMORY) as service:
+        asyncio.run(main(service.server.address))
+    assert "`await asyncio.to_thread(worker.stop)`" in text_of("docs/service.md")
