@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import pytest
 
@@ -14,6 +14,7 @@ from purgatory import (
     AsyncClient,
     Client,
     KeyedOperation,
+    OperationCancelled,
     OperationExpired,
     Purgatory,
     PurgatoryClosed,
@@ -211,3 +212,16 @@ def test_a_worker_within_a_loop():
     with ServiceDaemon(IN_MEMORY) as service:
         asyncio.run(main(service.server.address))
     assert "`await asyncio.to_thread(worker.stop)`" in text_of("docs/service.md")
+
+
+def test_what_a_cancelled_future_raises():
+    """tutorial.md: the error says whether the future or its operation was cancelled."""
+    with Purgatory() as purgatory:
+        future, operation = purgatory.defer("reply"), purgatory.defer("connection")
+        assert future.cancel()
+        purgatory.cancel_for_key("connection")
+        with pytest.raises(CancelledError):
+            future.result()
+        assert isinstance(operation.exception(), OperationCancelled)
+    statement = "raises `OperationCancelled`, after `future.cancel()` a `CancelledError`;"
+    assert statement in text_of("docs/tutorial.md")
