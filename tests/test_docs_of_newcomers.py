@@ -91,7 +91,7 @@ def test_the_metrics_to_watch():
 
 
 def test_a_slow_callback_holds_up_no_other():
-    """howto/delayed-jobs.md: the next runs beside it."""
+    """library.md: the next runs beside it."""
     ran = threading.Event()
     waited = []
     with Timer() as timer:
@@ -99,22 +99,20 @@ def test_a_slow_callback_holds_up_no_other():
         timer.schedule(0, ran.set)
         eventually(lambda: waited)
     assert waited == [True]
-    assert f"runs on beside the next, up to {MAX_WORKERS} at once" in text_of(
-        "docs/howto/delayed-jobs.md"
-    )
+    assert f"runs beside the slow one, up to {MAX_WORKERS} at once" in text_of("docs/library.md")
 
 
 def test_who_shuts_a_pool_down():
-    """howto/delayed-jobs.md: not the timer."""
+    """library.md: not the timer."""
     with ThreadPoolExecutor(1) as pool:
         with Timer(executor=pool):
             pass
         assert pool.submit(int).result(HANG) == 0
-    assert "shut the pool down after the timer" in text_of("docs/howto/delayed-jobs.md")
+    assert "shut the pool down after the timer" in text_of("docs/library.md")
 
 
 def test_what_a_sleep_of_the_machine_delays():
-    """howto/delayed-jobs.md: what the monotonic clock counts."""
+    """library.md: what the monotonic clock counts."""
     clock, ran = ManualClock(), []
     timer = Timer(clock=clock, executor=InlineExecutor())
     timer.schedule_at(datetime.now(UTC) + timedelta(hours=1), ran.append, 1)
@@ -124,8 +122,8 @@ def test_what_a_sleep_of_the_machine_delays():
     if sys.platform == "linux":
         assert "CLOCK_MONOTONIC" in time.get_clock_info("monotonic").implementation
         assert boot_ns.args == (time.CLOCK_BOOTTIME,)
-    statement = "A sleep of the machine delays a timer's tasks, but not a server's jobs; setting"
-    assert statement in text_of("docs/howto/delayed-jobs.md")
+    statement = "While a machine sleeps, a timer stands still; a server's jobs do not."
+    assert statement in text_of("docs/library.md")
 
 
 def test_a_server_within_the_program(tmp_path):
