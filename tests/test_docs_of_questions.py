@@ -225,3 +225,28 @@ def test_what_a_cancelled_future_raises():
         assert isinstance(operation.exception(), OperationCancelled)
     statement = "raises `OperationCancelled`, after `future.cancel()` a `CancelledError`;"
     assert statement in text_of("docs/tutorial.md")
+
+
+def test_a_pause_that_a_job_ends():
+    """howto/rate-limits.md: the job is of another kind, so it runs during the pause."""
+    with ServiceDaemon(IN_MEMORY) as service, Client(service.server.address, name="shop") as client:
+        worker = Worker(service.server.address, name="shop")
+        worker.on("partner")(lambda job: "called")
+        worker.on("resume")(lambda job: client.resume(job.payload))
+        client.pause("partner")
+        waiting = client.schedule(0, kind="partner")
+        with worker:
+            client.schedule(0.05, kind="resume", payload="partner")
+            assert waiting.result(HANG) == "called"
+    statement = "which lasts until `resume`: let a job of another kind call that at its time"
+    assert statement in text_of("docs/howto/rate-limits.md")
+
+
+def test_cancelling_many_operations():
+    """service.md: each in the list."""
+    with ServiceDaemon(IN_MEMORY) as service, Client(service.server.address) as client:
+        waits = [client.defer(f"paid:{n}", kind="order") for n in range(3)]
+        client.flush()
+        assert [client.cancel(each.op_id) for each in client.list(kind="order")] == [True] * 3
+        assert all(isinstance(each.exception(HANG), OperationCancelled) for each in waits)
+    assert "To cancel many operations, cancel each in the list." in text_of("docs/service.md")
