@@ -41,7 +41,7 @@ class LockingExecutor(Protocol):
     """An executor with a lock that its threads need."""
 
     def holds_lock(self) -> bool:
-        """Return whether the calling thread has the lock: it must not wait for the threads."""
+        """Return whether the calling thread has the lock, so must not wait for the threads."""
 
 
 class _InlineQueue:
