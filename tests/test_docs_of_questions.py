@@ -22,6 +22,9 @@ from purgatory import (
 )
 from purgatory.service import Config, JobCancelled, ServiceDaemon
 from purgatory.service.http.listening import server_config
+from purgatory.service.http.metrics import job_timing_metrics
+from purgatory.service.server.jobs.job_timings import JobTimings
+from purgatory.service.server.records.job_record import DONE
 from purgatory.testing import ManualPurgatory
 from tests.test_docs import environment, text_of
 from tests.testing.eventually import eventually
@@ -243,10 +246,46 @@ def test_a_pause_that_a_job_ends():
 
 
 def test_cancelling_many_operations():
-    """service.md: each in the list."""
+    """service.md: each in the list, which has jobs, too."""
     with ServiceDaemon(IN_MEMORY) as service, Client(service.server.address) as client:
         waits = [client.defer(f"paid:{n}", kind="order") for n in range(3)]
         client.flush()
-        assert [client.cancel(each.op_id) for each in client.list(kind="order")] == [True] * 3
+        job = client.schedule(60, kind="order")
+        assert job.id in [each.op_id for each in client.list(kind="order")]
+        operations = client.list(kind="order", with_jobs=False)
+        assert [client.cancel(each.op_id) for each in operations] == [True] * 3
         assert all(isinstance(each.exception(HANG), OperationCancelled) for each in waits)
-    assert "To cancel many operations, cancel each in the list." in text_of("docs/service.md")
+        assert job.status().state == "scheduled"
+    page = text_of("docs/service.md")
+    assert "and jobs unless `with_jobs=False`;" in page
+    assert "To cancel many operations, cancel each in the list." in page
+
+
+def test_a_wrapped_future():
+    """asyncio.md: it can be awaited, and its cancellation is the operation's."""
+
+    async def main():
+        with Purgatory() as purgatory:
+            reply = asyncio.wrap_future(purgatory.defer("reply"))
+            purgatory.complete("reply", "hello")
+            assert await reply == "hello"
+            operation = purgatory.defer("lost")
+            asyncio.wrap_future(operation).cancel()
+            await asyncio.to_thread(eventually, operation.cancelled)
+
+    asyncio.run(main())
+    assert "`await asyncio.wrap_future(purgatory.defer(...))`" in text_of("docs/asyncio.md")
+
+
+def test_the_query_of_the_nightly_runs():
+    """howto/nightly-report.md: the counter counts the ends of jobs by kind and state."""
+    timings = JobTimings()
+    timings.end_job("report", DONE)
+    counted = [
+        f"{sample.name}{{" + ",".join(f'{name}="{it}"' for name, it in sample.labels.items()) + "}"
+        for family in job_timing_metrics(timings)
+        for sample in family.samples
+        if sample.name.startswith("purgatory_jobs") and sample.value
+    ]
+    assert len(counted) == 1
+    assert f"`{counted[0]}` did not grow" in text_of("docs/howto/nightly-report.md")
