@@ -141,7 +141,7 @@ def test_which_operations_have_a_lock_of_values():
 
 def test_which_timers_have_lanes():
     """Those without `max_pending`; tests/timingwheel/test_lanes.py makes both."""
-    assert "a timer without `max_pending` has up to eight *lanes*" in text_of("docs/locks.md")
+    assert "a timer without `max_pending` has up to eight [*lanes*]" in text_of("docs/locks.md")
     assert "further threads share (`timingwheel/lanes.py`), unless the timer has `max_pending`" in (
         text_of("docs/atomicity.md")
     )
