@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from uuid import UUID
 
@@ -168,7 +168,7 @@ class Amount:
 def test_what_a_value_may_be():
     """service.md: what MessagePack can hold."""
     config = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="")
-    moment = datetime(2027, 3, 1, 9, tzinfo=UTC)
+    moment = datetime(2027, 3, 1, 9, tzinfo=timezone(timedelta(hours=1)))
     naive = moment.replace(tzinfo=None)
     sent = [
         b"x",
@@ -185,7 +185,9 @@ def test_what_a_value_may_be():
     with ServiceDaemon(config) as service, Client(service.server.address) as client:
         paid = client.defer("paid:17", timeout=HANG)
         client.complete("paid:17", sent)
-        assert paid.result(HANG) == [b"x", moment, [1, 2], [3], {"cents": 5}, *texts]
+        arrived = paid.result(HANG)
+        assert arrived == [b"x", moment, [1, 2], [3], {"cents": 5}, *texts]
+        assert arrived[1].tzinfo is UTC
         for call in (client.complete, lambda key, value: client.defer(key, payload=value)):
             with pytest.raises(TypeError):
                 call("paid:17", object())
@@ -195,7 +197,7 @@ def test_what_a_value_may_be():
     assert (
         "A payload or value is what MessagePack can hold (else `TypeError`). A tuple or set "
         "arrives as a list, a dataclass as a dict, a Decimal, UUID, date or naive datetime as a "
-        "text; bytes and an aware datetime arrive unchanged."
+        "text; bytes arrive unchanged, and an aware datetime in UTC."
     ) in page
 
 
