@@ -289,3 +289,10 @@ def test_the_query_of_the_nightly_runs():
     ]
     assert len(counted) == 1
     assert f"`{counted[0]}` did not grow" in text_of("docs/howto/nightly-report.md")
+
+
+def test_a_misspelt_name_in_the_environment():
+    """service.md: other programs may have variables of such names."""
+    config = Config.load(environment={"PURGATORY_MAX_PENDNG": "3", "PURGATORY_MAX_HELD": "4"})
+    assert (config.max_held, config.max_pending) == (4, Config().max_pending)
+    assert "unknown names are ignored there" in text_of("docs/service.md")
