@@ -9,6 +9,7 @@ import time
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from purgatory import (
     AsyncClient,
@@ -296,3 +297,17 @@ def test_a_misspelt_name_in_the_environment():
     config = Config.load(environment={"PURGATORY_MAX_PENDNG": "3", "PURGATORY_MAX_HELD": "4"})
     assert (config.max_held, config.max_pending) == (4, Config().max_pending)
     assert "unknown names are ignored there" in text_of("docs/service.md")
+
+
+def test_the_figures_of_a_timer_alone():
+    """library.md: only a purgatory has metrics."""
+    registry = CollectorRegistry()
+    with Timer("alone") as timer, Purgatory("orders", registry=registry):
+        timer.schedule(60, print)
+        assert timer.stats().pending == 1
+        names = {
+            sample.labels.get("name") for each in registry.collect() for sample in each.samples
+        }
+        assert "orders" in names
+        assert "alone" not in names
+    assert "A `Timer` without a purgatory has no metrics." in text_of("docs/library.md")
