@@ -21,6 +21,7 @@ from purgatory import (
     PurgatoryClosed,
     Worker,
 )
+from purgatory.cron.zones import zone
 from purgatory.service import Config, JobCancelled, ServiceDaemon
 from purgatory.service.http.listening import server_config
 from purgatory.service.http.metrics import job_timing_metrics
@@ -311,3 +312,23 @@ def test_the_figures_of_a_timer_alone():
         assert "orders" in names
         assert "alone" not in names
     assert "A `Timer` without a purgatory has no metrics." in text_of("docs/library.md")
+
+
+def test_a_job_that_ends_a_repeat():
+    """howto/nightly-report.md: it deletes the repeat on the last day."""
+    with ServiceDaemon(IN_MEMORY) as service, Client(service.server.address, name="shop") as client:
+        worker = Worker(service.server.address, name="shop")
+        worker.on("last day")(lambda job: [each.delete() for each in client.repeats()])
+        client.repeat("nightly", cron="@daily", kind="report")
+        with worker:
+            assert client.schedule(0, kind="last day").result(HANG) == [True]
+        assert list(client.repeats()) == []
+    assert "a job declares or deletes the repeat on that day" in text_of(
+        "docs/howto/nightly-report.md"
+    )
+
+
+def test_the_rules_of_a_zone_are_read_once():
+    """howto/nightly-report.md: the standard library keeps them."""
+    assert zone("Europe/Berlin") is zone("Europe/Berlin")
+    assert "the server reads them once" in text_of("docs/howto/nightly-report.md")
