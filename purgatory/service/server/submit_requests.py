@@ -1,4 +1,4 @@
-"""SubmitRequests: carries out submits, also those that clients send again.
+"""SubmitRequests: carries out submits, and repeated submits.
 
 Store thread alone.
 """
