@@ -23,6 +23,7 @@ from purgatory import (
 )
 from purgatory.cron.zones import zone
 from purgatory.service import Config, JobCancelled, ServiceDaemon
+from purgatory.service.client.client import CLOSE_TIMEOUT_S
 from purgatory.service.http.listening import server_config
 from purgatory.service.http.metrics import job_timing_metrics
 from purgatory.service.server.jobs.job_timings import JobTimings
@@ -332,3 +333,15 @@ def test_the_rules_of_a_zone_are_read_once():
     """howto/nightly-report.md: the standard library keeps them."""
     assert zone("Europe/Berlin") is zone("Europe/Berlin")
     assert "the server reads them once" in text_of("docs/howto/nightly-report.md")
+
+
+def test_the_end_of_a_client_sends_what_is_unsent():
+    """service.md: `close` waits for answers."""
+    with ServiceDaemon(IN_MEMORY) as service:
+        with Client(service.server.address, name="shop") as client:
+            for _ in range(100):
+                client.defer("paid:17")
+        with Client(service.server.address, name="shop") as client:
+            assert client.complete("paid:17") == 100
+    assert CLOSE_TIMEOUT_S == 5
+    assert "for five seconds at most (`close(timeout=60)`)" in text_of("docs/service.md")
