@@ -20,7 +20,9 @@ from purgatory import (
     Purgatory,
     PurgatoryClosed,
     Worker,
+    WrongEventLoop,
 )
+from purgatory.aio import AsyncPurgatory
 from purgatory.cron.zones import zone
 from purgatory.service import Config, JobCancelled, ServiceDaemon
 from purgatory.service.client.client import CLOSE_TIMEOUT_S
@@ -345,3 +347,18 @@ def test_the_end_of_a_client_sends_what_is_unsent():
             assert client.complete("paid:17") == 100
     assert CLOSE_TIMEOUT_S == 5
     assert "for five seconds at most (`close(timeout=60)`)" in text_of("docs/service.md")
+
+
+def test_an_application_that_starts_again():
+    """howto/web-timeouts.md: a purgatory of the module belongs to the first loop."""
+    of_module = AsyncPurgatory()
+
+    async def start(purgatory):
+        async with purgatory:
+            return purgatory.complete("paid:17", hold=60)
+
+    assert asyncio.run(start(of_module)) == 0
+    with pytest.raises(WrongEventLoop):
+        asyncio.run(start(of_module))
+    assert [asyncio.run(start(AsyncPurgatory())) for _ in range(2)] == [0, 0]
+    assert "another loop's `WrongEventLoop`" in text_of("docs/howto/web-timeouts.md")
