@@ -362,3 +362,13 @@ def test_an_application_that_starts_again():
         asyncio.run(start(of_module))
     assert [asyncio.run(start(AsyncPurgatory())) for _ in range(2)] == [0, 0]
     assert "another loop's `WrongEventLoop`" in text_of("docs/howto/web-timeouts.md")
+
+
+def test_the_end_of_a_held_event():
+    """service.md: a completion of the key without `hold`."""
+    with ServiceDaemon(IN_MEMORY) as service, Client(service.server.address) as client:
+        client.complete("slot", "free", hold=60)
+        client.complete("slot")
+        assert client.stats()["held"] == 0
+        assert isinstance(client.defer("slot", timeout=0.01).exception(HANG), OperationExpired)
+    assert "a `complete` without `hold` ends one." in text_of("docs/service.md")
