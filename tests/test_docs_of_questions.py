@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import CancelledError, ProcessPoolExecutor, ThreadPoolExecutor
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -372,3 +372,10 @@ def test_the_end_of_a_held_event():
         assert client.stats()["held"] == 0
         assert isinstance(client.defer("slot", timeout=0.01).exception(HANG), OperationExpired)
     assert "a `complete` without `hold` ends one." in text_of("docs/service.md")
+
+
+def test_pools_of_processes():
+    """library.md: a timer refuses them, and a callback may submit to one."""
+    with ProcessPoolExecutor(1) as pool, pytest.raises(TypeError, match="in this process"):
+        Timer(executor=pool)
+    assert "A `ProcessPoolExecutor` is refused" in text_of("docs/library.md")
