@@ -1,6 +1,6 @@
 """Poller and select: waiting for any of several sockets and descriptors.
 
-A poller belongs to the thread that owns its sockets.
+A poller belongs to the thread of its sockets.
 """
 
 import select as os_select

@@ -25,7 +25,7 @@ Future = asyncio.Future[Any]
 
 
 class SocketOperation:
-    """A future, and the call for its result, which raises `Again` if it would block."""
+    """A future, and the call for the result; the call raises `Again` instead of blocking."""
 
     __slots__ = ("call", "future", "timer")
 
@@ -75,7 +75,7 @@ class DescriptorCopy:
 
 
 class SocketWaiters:
-    """The waiting operations of one socket, whichever handle began them."""
+    """The waiting operations of one socket, begun by any of the handles."""
 
     def __init__(self, core: SocketBase) -> None:
         self._core = core

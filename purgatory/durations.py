@@ -44,4 +44,5 @@ def _sum_of_units(text: str) -> float:
     if match is None or not any(match.groups()):
         return math.nan
     parts = zip(match.groups(), _FACTORS, strict=False)  # ISO 8601 has no milliseconds
-    return sum(float(number) * factor for number, factor in parts if number)
+    seconds = sum(float(number) * factor for number, factor in parts if number)
+    return round(seconds, 9)  # 9 * 0.001 is above 0.009, which would be rounded up to 10 ms

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from uuid import UUID
 
@@ -91,7 +91,7 @@ def test_the_metrics_to_watch():
 
 
 def test_a_slow_callback_holds_up_no_other():
-    """howto/delayed-jobs.md: the next runs beside it."""
+    """library.md: the next runs beside it."""
     ran = threading.Event()
     waited = []
     with Timer() as timer:
@@ -99,22 +99,20 @@ def test_a_slow_callback_holds_up_no_other():
         timer.schedule(0, ran.set)
         eventually(lambda: waited)
     assert waited == [True]
-    assert f"runs on beside the next, up to {MAX_WORKERS} at once" in text_of(
-        "docs/howto/delayed-jobs.md"
-    )
+    assert f"runs beside the slow one, up to {MAX_WORKERS} at once" in text_of("docs/library.md")
 
 
 def test_who_shuts_a_pool_down():
-    """howto/delayed-jobs.md: not the timer."""
+    """library.md: not the timer."""
     with ThreadPoolExecutor(1) as pool:
         with Timer(executor=pool):
             pass
         assert pool.submit(int).result(HANG) == 0
-    assert "shut the pool down after the timer" in text_of("docs/howto/delayed-jobs.md")
+    assert "shut the pool down after the timer" in text_of("docs/library.md")
 
 
 def test_what_a_sleep_of_the_machine_delays():
-    """howto/delayed-jobs.md: what the monotonic clock counts."""
+    """library.md: what the monotonic clock counts."""
     clock, ran = ManualClock(), []
     timer = Timer(clock=clock, executor=InlineExecutor())
     timer.schedule_at(datetime.now(UTC) + timedelta(hours=1), ran.append, 1)
@@ -124,8 +122,8 @@ def test_what_a_sleep_of_the_machine_delays():
     if sys.platform == "linux":
         assert "CLOCK_MONOTONIC" in time.get_clock_info("monotonic").implementation
         assert boot_ns.args == (time.CLOCK_BOOTTIME,)
-    statement = "A sleep of the machine delays a timer's tasks, but not a server's jobs; setting"
-    assert statement in text_of("docs/howto/delayed-jobs.md")
+    statement = "While a machine sleeps, a timer stands still; a server's jobs do not."
+    assert statement in text_of("docs/library.md")
 
 
 def test_a_server_within_the_program(tmp_path):
@@ -170,7 +168,7 @@ class Amount:
 def test_what_a_value_may_be():
     """service.md: what MessagePack can hold."""
     config = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="")
-    moment = datetime(2027, 3, 1, 9, tzinfo=UTC)
+    moment = datetime(2027, 3, 1, 9, tzinfo=timezone(timedelta(hours=1)))
     naive = moment.replace(tzinfo=None)
     sent = [
         b"x",
@@ -187,7 +185,9 @@ def test_what_a_value_may_be():
     with ServiceDaemon(config) as service, Client(service.server.address) as client:
         paid = client.defer("paid:17", timeout=HANG)
         client.complete("paid:17", sent)
-        assert paid.result(HANG) == [b"x", moment, [1, 2], [3], {"cents": 5}, *texts]
+        arrived = paid.result(HANG)
+        assert arrived == [b"x", moment, [1, 2], [3], {"cents": 5}, *texts]
+        assert arrived[1].tzinfo is UTC
         for call in (client.complete, lambda key, value: client.defer(key, payload=value)):
             with pytest.raises(TypeError):
                 call("paid:17", object())
@@ -197,7 +197,7 @@ def test_what_a_value_may_be():
     assert (
         "A payload or value is what MessagePack can hold (else `TypeError`). A tuple or set "
         "arrives as a list, a dataclass as a dict, a Decimal, UUID, date or naive datetime as a "
-        "text; bytes and an aware datetime arrive unchanged."
+        "text; bytes arrive unchanged, and an aware datetime in UTC."
     ) in page
 
 

@@ -21,7 +21,7 @@ from purgatory.service.client.session import MAX_UNANSWERED, PIPELINE_DEPTH
 from purgatory.service.client.unsent_calls import MAX_SENDINGS
 from purgatory.service.cluster.lease_watch import YIELD_S
 from purgatory.service.cluster.store_lease import MARGIN
-from purgatory.service.config import PARTITION, Config
+from purgatory.service.config import LEAST_TAKEOVER_S, PARTITION, Config
 from purgatory.service.gateway.count_feed import MOST_KINDS, PERIOD_S
 from purgatory.service.gateway.health import PATIENCE_S
 from purgatory.service.gateway.outcomes import _QUIET_S
@@ -93,6 +93,7 @@ LIMITS = [
     ("gateway.md", f"delivers no further outcome, and ends within {_QUIET_S:.0f} s"),
     ("gateway.md", f"must wait for an answer for longer than {MAX_WAIT_S:.0f} s"),
     ("high-availability.md", f"`--takeover-after` ({Config().takeover_after:.0f} s)"),
+    ("high-availability.md", f"at least {LEAST_TAKEOVER_S} s, + up to 1 s"),
     ("high-availability.md", f"within `lost_after={LOST_AFTER_S}` seconds"),
     ("high-availability.md", f"it waits for at most {ROUND_DELAY_S[1]} seconds"),
     ("howto/nightly-report.md", f"up to {repeat_requests.MOST:,} repeats"),

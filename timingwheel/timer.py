@@ -413,7 +413,7 @@ class Timer(TimerCore):
             return False
         if self._reaper is not None and self._time_left() == 0:
             return True
-        # A call that `close` interrupted may still add its task, which `shut_down` cancels.
+        # A call that `close` interrupted may still add a task; `shut_down` cancels the task.
         in_wheels = not self._cancels_pending and any(
             state.counters.waiting for state in self._wheels.all()
         )

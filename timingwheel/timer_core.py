@@ -75,7 +75,7 @@ class TimerCore:
     ) -> TimerTask:
         """Run `callback(*args)` after `delay`: seconds, or a timedelta; 0 runs it at once.
 
-        `context`: a `contextvars.Context`, in a copy of which it runs. Returns the task, already
+        `context`: a `contextvars.Context`; the callback runs in a copy. Returns the task, already
         added. Raises TypeError and ValueError for bad arguments, TimerFull, TimerClosed.
         """
         # Two calls: a compiled call without star arguments builds no tuple.

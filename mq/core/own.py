@@ -89,7 +89,7 @@ class AbstractSocket(Own):
 
     @property
     def routing_id(self) -> bytes:
-        """The name by which a peer's ROUTER calls this socket; empty: the ROUTER chooses."""
+        """The name of this socket at a peer's ROUTER; empty: the ROUTER chooses."""
         raise NotImplementedError
 
     # -- commands, delivered in the owner's thread ---------------------------------------------

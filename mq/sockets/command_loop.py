@@ -69,7 +69,7 @@ class CommandLoop(SocketHooks):
         if deadline is None and not self.mailbox.peek() and sys.is_finalizing():
             raise ContextTerminated  # no other thread runs
         self.mailbox.head(None if deadline is None else max(0.0, deadline - real_seconds()))
-        if self.closed:  # by another thread, which left the hand-over to this thread
+        if self.closed:  # another thread did, and left the hand-over to this thread
             self._hand_over()
             self._raise_unusable()
         self._process_queued_commands()

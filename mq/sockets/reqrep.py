@@ -152,7 +152,7 @@ class Req(Dealer):
             self._envelope_position = _SKIP
 
     def xterminated(self, pipe: Pipe) -> None:
-        """Forget a peer; if this peer owed the reply, any other may answer."""
+        """Forget a peer; if the reply was due from the peer, another peer may answer."""
         if pipe is self._reply_pipe:
             self._reply_pipe = None
         super().xterminated(pipe)

@@ -6,7 +6,7 @@ from typing import Final
 from purgatory.cli.access import add_directory_options, token_store
 from purgatory.cli.connection import add_connection_options, check_connection, connection
 from purgatory.cli.options import DURATION, SubParsers, add_command, import_extra, optional_path
-from purgatory.cli.process import configure_logging
+from purgatory.cli.process import configure_logging, notify
 from purgatory.service.config import split_names
 
 _BIND: Final = "127.0.0.1:7413"
@@ -61,5 +61,10 @@ def _run(arguments: argparse.Namespace) -> int:
         hosts=split_names(arguments.hosts),
         keep_alive=arguments.keep_alive,
     )
-    gateway.run(lambda: print(f"serving {gateway.url}", flush=True))
+
+    def tell() -> None:
+        print(f"serving {gateway.url}", flush=True)
+        notify("READY=1")
+
+    gateway.run(tell)
     return 0

@@ -98,7 +98,7 @@ def _convert(arguments: argparse.Namespace) -> int:
 
 
 class _Checked(NamedTuple):
-    """What there is to say of a file, and its number of bad rows."""
+    """The description of a file, and its number of bad rows."""
 
     lines: list[str]
     bad: int

@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from purgatory.cli.options import DURATION, SubParsers, add_command, import_extra
-from purgatory.cli.process import configure_logging, signals_handled
+from purgatory.cli.process import configure_logging, notify, signals_handled
 from purgatory.service.errors import ConfigError, WorkerStuck
 
 if TYPE_CHECKING:
@@ -78,9 +78,11 @@ def _set_metrics(worker: Worker, where: str) -> None:
 def _run_until(received: list[int], worker: Worker, drain: float) -> None:
     """Run a worker until a signal. Raises the worker's error."""
     worker.start()
+    notify("READY=1")
     progress = _Progress(worker)
     while not received and not worker.wait(_LOOK_S):
         progress.show()
+    notify("STOPPING=1")
     worker.stop(drain)
     progress.end()
     worker.wait(0)  # raises the worker's error

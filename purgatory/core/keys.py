@@ -1,4 +1,4 @@
-"""Watch keys: which are valid, and which are of built-in types.
+"""Watch keys: valid keys, and keys of built-in types.
 
 Keys of built-in types are hashed and compared without foreign code. So, compiled, a look into a
 dict of such keys can be part of an atomic section. Any thread.

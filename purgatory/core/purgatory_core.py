@@ -124,9 +124,9 @@ class PurgatoryCore:
     ) -> int:
         """Complete a key: waiting futures get `value`, other operations are checked.
 
-        `limit`: count for at most so many operations, the longest waiting first; one that has
-        ended, or that the event does not affect, does not count. `hold`: for so many seconds (or a
-        timedelta) it also counts for operations submitted later; `limit` bounds both together. A
+        `limit`: count for at most so many operations, the longest waiting first; ended
+        and unaffected operations do not count. `hold`: for so many seconds (or a timedelta) the
+        event also counts for operations submitted later; `limit` bounds both together. A
         held event of the key is replaced, even without `hold`. A thread that is checking an
         operation checks again, then offers a limited event to the next. Returns how many operations
         this call completed. Raises TypeError and ValueError for bad arguments, HeldFull if

@@ -217,8 +217,8 @@ class ShardedWatchLists(AtomicWatchLists):
         try:
             if released:
                 shard.count(operation, outcome)
-                # Without keys, its submission may put it on lists meanwhile, under other locks,
-                # and then removes it.
+                # Without keys, the submission may put the operation on lists meanwhile, under
+                # other locks, and then removes the operation.
                 if keys:
                     self._unwatch(shard, operation)
         finally:

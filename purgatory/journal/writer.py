@@ -117,7 +117,7 @@ class JournalWriter(Generic[T]):
             if not self._ended:
                 done.wait()
         finally:
-            # The journal's thread removes it if it has written, not at its end.
+            # The journal's thread removes `done` after writing, not when the thread ends.
             written = done not in self._flushes
             self._flushes.discard(done)
         if not written:

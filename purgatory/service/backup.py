@@ -49,7 +49,7 @@ def restore(backup: Path, target: Path) -> Backup:
     """Make the new data directory `target` from a backup. Raises StoreError likewise.
 
     A server there replaces the original: both would give the same numbers to different operations.
-    Its outcomes have higher numbers than those that the original may have delivered since.
+    The restored outcomes have higher numbers than the original can have delivered since.
     """
     with new_directory(target) as directory:
         config = Config(data_dir=directory)

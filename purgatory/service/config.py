@@ -110,17 +110,19 @@ class Config:
             raise ConfigError(
                 f"max_memory is {self.max_memory}; expected 0, or at least {MIN_BYTES}"
             )
-        self._check_port()
+        self._check_ports()
         self._check_store()
         if self.log_format not in _LOG_FORMATS:
             raise ConfigError(f"log_format is {self.log_format!r}; expected text or json")
         if self.keys_dir == Path():
             object.__setattr__(self, "keys_dir", self.data_dir / "keys")
 
-    def _check_port(self) -> None:
+    def _check_ports(self) -> None:
         port = self.bind.rpartition(":")[2]
         if self.bind.startswith("tcp:") and port.isdecimal() and int(port) > _MOST_PORT:
             raise ConfigError(f"bind is {self.bind!r}; expected a port of at most {_MOST_PORT}")
+        if self.http_bind and ":" not in self.http_bind:
+            raise ConfigError(f"http_bind is {self.http_bind!r}; expected HOST:PORT, or nothing")
 
     def _check_store(self) -> None:
         if not self.store:

@@ -70,7 +70,7 @@ def files_of(path: str | os.PathLike[str]) -> list[Path]:
 
     Skips hidden files and names that begin with an underscore. Takes files in
     directories named as partitions, `date=2026-11-21`. An empty directory that bears the name of a
-    table has no files; any other directory without one is a `TraceError`.
+    table has no files; another directory without files raises a `TraceError`.
     """
     if not os.fspath(path):
         raise TraceError("the path of a table is empty; expected a file or a directory")
@@ -99,7 +99,7 @@ def is_empty_table(path: Path) -> bool:
 def _visible(directory: Path, above: frozenset[str] = frozenset()) -> Iterator[Path]:
     """Yield what a directory and its partitions hold, but no partitions.
 
-    `above`: the directories that hold it, without links. A link to one of them would lead in
+    `above`: the directories above, without links. A link to a directory above would lead in
     circles.
     """
     above |= {os.path.realpath(directory)}

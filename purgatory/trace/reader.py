@@ -223,7 +223,7 @@ def read_outcomes(path: StrPath, *, on_bad: OnBad | None = None) -> Reader[Outco
 def table_of(path: StrPath) -> Table[Any]:
     """Return the table of a file, or of the first file of a directory, by its columns.
 
-    By its name, if there are no columns: JSON lines without a row, or an empty directory.
+    JSON lines without a row, and an empty directory, have no columns: there the name decides.
     """
     files = files_of(path)
     file = files[0] if files else Path(path)

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from purgatory.durations import parse_duration
@@ -49,6 +49,15 @@ def test_both_forms_say_the_same(days, hours, minutes, secs):
     short, iso = f"{days}d{hours}h{minutes}m{secs}s", f"P{days}DT{hours}H{minutes}M{secs}S"
     total = ((days * 24 + hours) * 60 + minutes) * 60 + secs
     assert parse_duration(short) == parse_duration(iso) == total
+
+
+@given(st.integers(0, 10**6), st.integers(0, 999))
+@example(0, 9)
+def test_milliseconds_are_exact(secs, milliseconds):
+    """No text is the next millisecond, as a product of floats may be."""
+    exact = (1000 * secs + milliseconds) / 1000
+    assert parse_duration(f"{secs}s{milliseconds}ms") == exact
+    assert parse_duration(f"{milliseconds}ms") == milliseconds / 1000
 
 
 @pytest.mark.parametrize(

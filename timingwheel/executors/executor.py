@@ -38,10 +38,10 @@ class TaskExecutor(Protocol):
 
 @runtime_checkable
 class LockingExecutor(Protocol):
-    """An executor with a lock that its threads need."""
+    """An executor whose threads need a lock."""
 
     def holds_lock(self) -> bool:
-        """Return whether the calling thread has the lock: it must not wait for the threads."""
+        """Return whether the calling thread has the lock, so must not wait for the threads."""
 
 
 class _InlineQueue:

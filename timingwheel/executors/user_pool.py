@@ -21,7 +21,7 @@ Refuse = Callable[[TimerTaskList, BaseException], None]
 # Of a bucket, which the jobs share.
 TASKS_PER_JOB = 1024
 MAX_JOBS = 16
-# Of other processes, and of other interpreters (Python 3.14).
+# Pools of processes, and of interpreters (Python 3.14).
 _POOLS_ELSEWHERE = (
     ("concurrent.futures.process", "ProcessPoolExecutor"),
     ("concurrent.futures.interpreter", "InterpreterPoolExecutor"),

@@ -19,7 +19,7 @@ def command_session(
     arguments: argparse.Namespace, conf: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
     """Provide a session by a command's options; see `open_session`."""
-    # py4j logs each failure that it also raises; without a handler Python would print the logs.
+    # py4j logs and raises each failure; without a handler Python would print the logs.
     logging.basicConfig(handlers=[logging.NullHandler()])
     session = import_extra("purgatory.spark.session", "spark")
     given = {"cores": arguments.cores, "memory": arguments.memory, "conf": conf}

@@ -280,5 +280,6 @@ def write_entries(path: Path, head: str, entries: Iterable[tuple[str, Access]]) 
 def _unreadable(path: Path, error: Exception) -> KeysError:
     what = error.strerror if isinstance(error, OSError) and error.strerror else None
     if what is None:
-        what = "not found" if not path.exists() else "not a file of keys"
+        missing = "not found; `purgatory keys new NAME` makes a pair"
+        what = missing if not path.exists() else "not a file of keys"
     return KeysError(f"{path}: {what}")

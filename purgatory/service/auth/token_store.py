@@ -15,7 +15,7 @@ from purgatory.service.auth.access import Access
 from purgatory.service.auth.key_store import changing, check_name, read_entries, write_entries
 from purgatory.service.errors import KeysError
 
-#: Begins each token, so that a leaked one is recognised.
+#: Begins each token, so that scanners recognise leaked tokens.
 PREFIX: Final = "ptk_"
 _FILE: Final = "tokens"
 _HASH: Final = re.compile(r"[0-9a-f]{64}")

@@ -34,5 +34,5 @@ def refuse_unfinished(name: str, result: object) -> None:
         return
     raise TypeError(
         f"{name} returned {result!r}, which has not run to its end; expected a result, or an "
-        "`async def` function where those are awaited"
+        "`async def` function where coroutines are awaited"
     )

@@ -40,6 +40,7 @@ log: logging.Logger = logging.getLogger(__name__)
 MAX_FAILURES: Final = 10
 # Most commands taken before the other descriptors are looked at.
 COMMANDS_PER_STEP: Final = 64
+_CLOSED: Final = "the client is closed, or was made before a fork"
 
 
 @dataclass(slots=True)
@@ -103,7 +104,7 @@ class ClientIOThread:
         self._close_deadline: float | None = None  # set while closing
         self._flushes: list[FlushCommand] = []
         self._closed = False
-        self._error: ServiceError = Unavailable("the client is closed")
+        self._error: ServiceError = Unavailable(_CLOSED)
         self.thread: LoopThread = platform.thread(self, name)
         self._mailbox_descriptor = self._mailbox.fileno()
         self._doorbell.register(self._mailbox_descriptor)
@@ -125,9 +126,9 @@ class ClientIOThread:
         try:
             self._mailbox.send(command)
         except MailboxClosed as error:
-            raise Unavailable("the client is closed") from error
+            raise Unavailable(_CLOSED) from error
         if self._closed:  # the command may have been sent after the last was taken
-            raise Unavailable("the client is closed")
+            raise Unavailable(_CLOSED)
 
     def wake(self) -> None:
         """Have the thread send waiting messages; nothing once closed."""

@@ -101,8 +101,8 @@ _ALONE_AFTER: Final = 2
 class Resending:
     """Says which unanswered messages are sent again on a new connection.
 
-    `unanswered`: messages with their calls, by sequence number, in order. After repeated losses the
-    messages are sent one by one, to find one that crashes the server.
+    `unanswered`: messages with their calls, by sequence number, in order. After repeated losses
+    the client sends one message at a time, to find a message that crashes the server.
     """
 
     def __init__(self, unanswered: dict[int, tuple[bytes, CallBatch]]) -> None:

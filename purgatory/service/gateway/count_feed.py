@@ -20,7 +20,7 @@ from purgatory.service.troubles import all_troubles, in_trouble, why_stuck
 PERIOD_S: Final = 1.0
 #: Most streams of a client's name.
 MOST_STREAMS: Final = 50
-#: Most kinds that the server counts each by its name.
+#: The most kinds with counts of their own.
 MOST_KINDS: Final = 100
 #: The server's name for all further kinds.
 OTHER: Final = "other"

@@ -1,4 +1,4 @@
-"""OutcomeFeed: the unacknowledged outcomes of one client, for its streams.
+"""OutcomeFeed: the unacknowledged outcomes of a client, for streams.
 
 A stream reads and sends page by page, so each keeps only a page in memory. The server pushes new
 outcomes to each connection of the client's name, which wakes the streams.

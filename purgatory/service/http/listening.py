@@ -42,7 +42,7 @@ def listen(bind: str) -> socket.socket:
         listener = socket.create_server((host, port), family=family)
     except OSError as error:
         raise ServerError(f"cannot serve HTTP at {bind}: {error.strerror or error}") from error
-    # Connections inherit the option; asyncio sets it only for sockets that name their protocol.
+    # Connections inherit the option; asyncio sets TCP_NODELAY only where the protocol is named.
     # Without TCP_NODELAY each answer on a kept connection waits 40 ms for an acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener

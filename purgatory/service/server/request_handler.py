@@ -162,7 +162,7 @@ class RequestHandler:
         return transaction
 
     def handle(self, transaction: Transaction, command: ClientCommand) -> None:
-        """Do what a request, a connection or its end changes."""
+        """Carry out a request, a connection or the end of a connection."""
         if isinstance(command, ClientRequest):
             if self._state.leases.lapsed:
                 self._state.leases.hear(command.route)

@@ -1,4 +1,4 @@
-"""SubmitRequests: carries out submits, also those that clients send again.
+"""SubmitRequests: carries out submits, and repeated submits.
 
 Store thread alone.
 """
@@ -53,7 +53,7 @@ class _Room:
 
 
 class SubmitRequests:
-    """Submits operations to `state`; an answer says which were refused, and which were known.
+    """Submits operations to `state`; answers name the refused and the known operations.
 
     A client that lost an answer submits again. Methods raise StoreError.
     """
@@ -222,7 +222,7 @@ def _taken_at_first(request: Submit, first: Submitted | None) -> set[int]:
 
 
 def _known_as_at_first(known: list[Known], first: Submitted) -> list[Known]:
-    """Return what was known at first, as it is now.
+    """Return the operations that were known at first, in their state now.
 
     So a client that lost the first answer to its submit learns which jobs are new.
     """

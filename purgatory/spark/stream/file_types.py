@@ -31,7 +31,7 @@ _OTHERS: Final = {"string": STRING, "boolean": "BOOLEAN", "array<string>": LIST}
 
 
 class ParquetFiles(NamedTuple):
-    """Files that a micro-batch reads, and the columns that it reads of them."""
+    """The files of a micro-batch, and the columns to read."""
 
     files: list[str]
     columns: list[str]

@@ -62,7 +62,7 @@ class StreamOutput:
             if marker.get("stream") != stream_id:
                 raise CheckpointMismatch(
                     f"{self.path}: holds the output of another checkpoint than {checkpoint}; "
-                    "appended to it, outcomes would be there twice"
+                    "the output would have outcomes twice"
                 )
         elif names:
             raise CheckpointMismatch(f"{self.path}: not empty, and not the output of a stream")

@@ -149,9 +149,9 @@ def _holds_more(file_system: FileSystem, path: str) -> bool:
 def _files_below(
     file_system: FileSystem, path: str, above: frozenset[str] = frozenset()
 ) -> Iterator[tuple[str, int]]:
-    """Yield the files of a path and its partitions; `above`: the directories that hold it.
+    """Yield the files of a path and its partitions; `above`: the directories above.
 
-    A link to one of them would lead in circles.
+    A link to a directory above would lead in circles.
     """
     place = file_system.place(path)
     if place in above:

@@ -79,7 +79,7 @@ def test_limits_are_kept_and_changed(run, tmp_path):
     ("argv", "told"),
     [
         (["new", "a/b"], "is not a valid name"),
-        (["allow", "x"], "x.key: not found"),
+        (["allow", "x"], "x.key: not found; `purgatory keys new NAME` makes a pair"),
         (["allow", "x", "y"], "y: not found"),
         (["allow", "x", "0" * 40, "--rights", "rule,read"], "'rule' is not a right; expected some"),
         (["allow", "x", "0" * 40, "--rights", ""], "'' is not a right"),

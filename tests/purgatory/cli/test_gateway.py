@@ -34,6 +34,12 @@ def test_options(run, made, tmp_path):
     assert tuple(made["hosts"]) == ("a", "b")
 
 
+def test_systemd_is_notified(run, made, tmp_path, service_manager):
+    """When the gateway serves: the unit of the server is for gateways, too."""
+    assert run("gateway", "--data-dir", tmp_path)[0] == 0
+    assert service_manager.recv(100) == b"READY=1"
+
+
 def test_tokens_name_the_clients(run, made, tmp_path, monkeypatch):
     """Whatever PURGATORY_NAME is; the command has no `--name`."""
     monkeypatch.setenv("PURGATORY_NAME", "mine")

@@ -3,7 +3,6 @@
 import contextlib
 import select
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -174,13 +173,9 @@ def test_a_signal_that_another_thread_receives():
         thread.join(HANG)
 
 
-def test_systemd_is_notified(tmp_path):
+def test_systemd_is_notified(tmp_path, service_manager):
     """When the server is ready, and when it ends."""
-    path = str(tmp_path / "notify")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(path)
-        manager.settimeout(HANG)
-        with ServerProcess(tmp_path / "data", env={"NOTIFY_SOCKET": path}) as server:
-            assert manager.recv(100) == b"READY=1"
-            assert server.end()[0] == 0
-        assert manager.recv(100) == b"STOPPING=1"
+    with ServerProcess(tmp_path / "data") as server:
+        assert service_manager.recv(100) == b"READY=1"
+        assert server.end()[0] == 0
+    assert service_manager.recv(100) == b"STOPPING=1"

@@ -74,6 +74,21 @@ def test_a_worker(tmp_path, server, client):
     assert errors.startswith("jobs: 0 running, 1 done (")
 
 
+def test_systemd_is_notified(tmp_path, server, service_manager):
+    """When the worker is ready, and when it ends: the unit of the server is for workers, too."""
+    (tmp_path / "notifying.py").write_text(PROGRAM.format(address=server.address), encoding="utf-8")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "purgatory", "worker", "notifying:worker"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        stderr=subprocess.DEVNULL,
+    )
+    assert service_manager.recv(100) == b"READY=1"
+    process.send_signal(signal.SIGTERM)
+    assert service_manager.recv(100) == b"STOPPING=1"
+    assert process.wait(HANG) == 0
+
+
 STUCK = """
 import threading
 from purgatory import Worker

@@ -182,6 +182,7 @@ def test_a_database_that_servers_share():
             )
         ),
         ({"bind": "tcp://127.0.0.1:65536"}, "expected a port of at most 65535"),
+        ({"http_bind": "7412"}, "http_bind is '7412'; expected HOST:PORT, or nothing"),
         ({"partition": "orders"}, "partition is set; expected a store as well"),
         ({"require_replicated": True}, "require_replicated is set; expected a store as well"),
     ],

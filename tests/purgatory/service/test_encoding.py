@@ -59,6 +59,7 @@ def test_items_are_counted_without_decoding(frame, count):
         (1 << 64, "it has an integer beyond 64 bits"),
         ([-(1 << 63) - 1], "it has an integer beyond 64 bits"),
         (object(), "Encoding objects of type object is unsupported"),
+        ("\ud800", "'utf-8' codec can't encode character"),
     ],
 )
 def test_what_cannot_be_sent(value, reason):

@@ -2,8 +2,8 @@
 
 A client tries the addresses of its list in turn. If a standby names the active server, this address
 is next, listed or not. The route remembers an unlisted address only while a server welcomes the
-client there. After a round of failed addresses the client waits a little. So standbys that name
-each other, and addresses that cannot be reached, cost a round.
+client there. After a round of failed addresses the client waits a little. So standbys
+that name each other, and unreachable addresses, cost a round.
 """
 
 from collections.abc import Callable

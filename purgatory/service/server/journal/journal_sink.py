@@ -27,7 +27,7 @@ class JournalStats(NamedTuple):
 Confirm = Callable[[JournalPosition], None]
 
 #: A number, then the values of a trace's `Operation`, `OutcomeRow`, `KeyEvent`, `Extension` or
-#: `JobRow`: plain tuples, which are faster to make than named ones.
+#: `JobRow`: plain tuples, which are faster to make than named tuples.
 JournalRow = tuple[Any, ...]
 
 

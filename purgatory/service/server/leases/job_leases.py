@@ -38,8 +38,8 @@ from purgatory.service.server.records.job_record import (
 
 #: Jobs leased after one transaction, at most.
 MAX_ASSIGNED: Final = 512
-#: After so many losses an attempt begins with the lease: a handler that kills its worker before the
-#: server hears of the beginning would else kill workers for ever.
+#: After so many losses an attempt begins with the lease: otherwise a handler could
+#: kill each worker before the server hears of the beginning, for ever.
 MAX_LOSSES: Final = 5
 #: Why a ready job, of a kind without a limit, is not with a worker.
 NO_WORKER: Final = "no worker of this client for this kind"

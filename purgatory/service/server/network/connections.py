@@ -127,7 +127,7 @@ class Connections:
 
     def add(self, connection: Connection) -> None:
         """Add a connection that has said hello."""
-        self._gone.pop(connection.route, None)  # a client may choose its route, and reuse it
+        self._gone.pop(connection.route, None)  # clients may choose routes, and reuse them
         self.by_route[connection.route] = connection
         connections = self._by_client.setdefault(connection.client, [])
         connections.append(connection)

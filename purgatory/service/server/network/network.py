@@ -53,8 +53,8 @@ _POLLIN: Final = int(zmq.POLLIN)
 FRAMES_PER_READ = 256
 READ_S = 0.001
 # Bytes of requests in flight to the store loop, at most; and while several clients have requests,
-# as unread ones wait for all of them. Beyond the last number, waiting messages are not taken then
-# (see `WaitingMessages`), unless none was taken for so many seconds.
+# because unread requests wait for all of these. Beyond the last number, waiting messages are not
+# taken then (see `WaitingMessages`), unless none was taken for so many seconds.
 IN_FLIGHT_BYTES = 8 << 20
 SHARED_IN_FLIGHT_BYTES = 1 << 20
 LARGE_IN_FLIGHT_BYTES = 64 << 10
@@ -306,7 +306,7 @@ class Network:
 
     def _close(self, command: CloseServer) -> None:
         self.reception.closing = True
-        # A second close gives no more time: it follows a first that took too long.
+        # A second close gives no more time: the first one took too long.
         self._close_deadline = min(self._close_deadline, self._monotonic() + command.seconds)
         with contextlib.suppress(zmq.ZMQError):
             self.connections.sent = True  # unbind may consume the event as a send does

@@ -1,6 +1,6 @@
 """UnreadConnections: connections left unread, each for one reason or more; see `router_socket`.
 
-Any thread; no other lock is taken under this one.
+Any thread; its lock is a leaf.
 """
 
 import contextlib

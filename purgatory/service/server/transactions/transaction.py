@@ -38,8 +38,8 @@ class Transaction(OutcomeReceiver):
     then `publish` or `roll_back` ends the transaction.
 
     Nothing of its own is visible before `publish`: rows to write (`changes`), new operations, keys
-    that counted, outcomes, outcomes to delete, and all replies that depend on the commit. Nothing
-    of these refers back to it, so dropping it frees them at once, without the cycle collector.
+    that counted, outcomes, outcomes to delete, and all replies that depend on the commit. None of
+    these refers to the transaction, so dropping it frees all at once, without the cycle collector.
 
     Not its own, because copies would cost too much: the operations in the purgatory's watch lists
     and timer, their entries in `ServerState.known`, held events, and remembered replies. These

@@ -399,7 +399,7 @@ def test_a_forked_child_is_refused(server, connect):
                 calls += [partial(future.result, 0), partial(future.exception, 0)]
                 calls += [future.result, future.exception]
             for call in calls:
-                with pytest.raises(Unavailable):
+                with pytest.raises(Unavailable, match="fork"):
                     call()
             assert ended.result() == 0
             os.write(write, b"refused")
