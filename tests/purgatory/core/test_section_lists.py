@@ -116,6 +116,27 @@ def test_a_section_enters_the_shards_of_its_keys_alone(sharded):
     assert not any(shard.lock._is_owned() for shard in sharded._shards)
 
 
+@pytest.mark.skipif(COMPILED, reason="compiled code has bound the calls")
+@pytest.mark.parametrize("keys", [(1,), (1, 2, 3)])
+def test_a_change_enters_all_shards_of_its_keys(sharded, monkeypatch, keys):
+    """A submission and an end hold each lock of their keys, and leave all."""
+    operation = DelayedOperation(30)
+    entered = set()
+
+    def enter(lock):
+        entered.add(id(lock))
+        lock.acquire()
+
+    monkeypatch.setattr(section_lists, "_enter_section", enter)
+    of_keys = {id(sharded._shard_of(key).lock) for key in keys}
+    sharded.watch(operation, keys)
+    assert entered == of_keys
+    entered.clear()
+    sharded.release(operation, Outcome.CANCELLED)
+    assert entered == of_keys
+    assert not any(shard.lock._is_owned() for shard in sharded._shards)
+
+
 def test_numbers_of_all_shards_are_distinct(lists):
     """An operation with keys in several shards keeps its number in each of their dicts."""
     operations = [Recorder() for _ in range(200)]
