@@ -188,6 +188,7 @@ def test_a_dry_reader_and_a_full_writer_are_activated(pipe_ends):
     assert far.read() is None
     assert near.write(X)
     assert near.write(X)
+    assert not near.check_write()
     assert not near.write(X)
     near.flush()
     deliver(far)
@@ -228,8 +229,9 @@ def test_larger_marks_make_room(changed):
 
 def test_a_pipe_that_waited_for_a_bind():
     """It has the peer's name and marks from then on, and its socket hears of it."""
-    near, _ = make(HighWaterMarks(2, 9))
-    near.process_inproc_connected(HighWaterMarks(9, 1), b"name")
+    near, far = make(HighWaterMarks(2, 9))
+    far.send_inproc_connected(HighWaterMarks(9, 1), b"name")
+    deliver(near)
     assert (near.routing_id, near.sink.events) == (b"name", ["pipe_connected"])
     assert [near.write(X) for _ in range(4)] == [True, True, True, False]
 

@@ -5,7 +5,7 @@ import zmq
 
 from purgatory.service.config import Config
 from purgatory.service.encoding import decode_answer, encode
-from purgatory.service.protocol import VERSION, Hello, Query, Stats
+from purgatory.service.protocol import VERSION, Bye, Hello, Query, Stats
 from purgatory.service.server.commands import ClientRequest
 from purgatory.service.server.network import reception as reception_module
 from purgatory.service.server.network.connections import Connections
@@ -146,6 +146,15 @@ def test_of_a_connection_that_came_anew_nothing_waits(socket):
     posted.take_waiting()
     assert not posted.requests
     assert not socket.sent
+
+
+def test_a_peer_that_says_bye(reception, socket):
+    """Its connection has gone, and gets no answer; what it sends then is a stranger's."""
+    take(reception, encode(Hello(1, VERSION, "c")))
+    take(reception, encode(Bye(2)))
+    take(reception, encode(Stats(3)))
+    answers = [decode_answer(frame) for frame in socket.sent]
+    assert [(answer.seq, answer.code) for answer in answers] == [(3, "hello")]
 
 
 def test_a_peer_that_goes_on_without_a_hello(reception, socket, monkeypatch):
