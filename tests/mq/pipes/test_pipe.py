@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mq.pipes.commands import ActivateWrite, PipeHwm, PipeTerm, PipeTermAck
+from mq.pipes.commands import ActivateRead, ActivateWrite, PipeHwm, PipeTerm, PipeTermAck
 from mq.pipes.flow_control import HighWaterMarks
 from mq.pipes.message import MessagePart
 from mq.pipes.pipe import PipeState, pipepair
@@ -30,9 +30,9 @@ def pipe_ends():
     return make()
 
 
-def make(hwms=UNLIMITED):
-    """Two linked ends."""
-    pair = pipepair(hwms, hwms, conflate=False)
+def make(hwms=UNLIMITED, fars=None):
+    """Two linked ends; `fars`: the marks of the far one, if others."""
+    pair = pipepair(hwms, fars or hwms, conflate=False)
     for end in pair:
         end.mailbox, end.sink = Mailbox(), PipeEventSink()
     return pair
@@ -180,6 +180,47 @@ def test_no_marks_to_a_peer_that_is_ending(pipe_ends):
     far.set_hwms(HighWaterMarks(7, 7))
     assert deliver(far) == []
     assert deliver(near) == []
+
+
+def test_the_marks_of_both_ends_add_up():
+    """The writer's and the reader's: the reader reports each half of the sum, and no more often."""
+    near, far = make(HighWaterMarks(1, 30), HighWaterMarks(20, 2))
+    for writer, reader, room, reports in ((near, far, 3, 1), (far, near, 50, 2)):
+        assert [writer.write(X) for _ in range(room + 1)] == [True] * room + [False]
+        writer.flush()
+        assert [reader.read() for _ in range(room + 1)] == [X] * room + [None]
+        assert deliver(writer) == [ActivateWrite] * reports
+
+
+def test_a_part_tells_whether_another_follows(pipe_ends):
+    """Marks count messages, not parts."""
+    near, far = make(HighWaterMarks(1, 1))
+    assert not far.more
+    for _ in range(2):
+        for more in (True, True, False):
+            assert near.write(MessagePart(X, more=more))
+    assert not near.check_write()
+    near.flush()
+    assert [(far.read() is not None, far.more) for _ in range(6)] == [
+        (True, True),
+        (True, True),
+        (True, False),
+    ] * 2
+
+
+@pytest.mark.parametrize("look", ["read", "check_read"])
+def test_a_dry_reader_looks_again_when_it_is_told(look):
+    """Not before: it costs a lock; so each flush wakes it once."""
+    near, far = make()
+    assert not getattr(far, look)()
+    near.write(X)
+    near.flush()
+    assert not getattr(far, look)()
+    assert deliver(far) == [ActivateRead]
+    assert getattr(far, look)()
+    assert (far.readable, far.attached) == (True, False)
+    near.terminate(True)
+    assert (near.readable, far.readable) == (False, True)
 
 
 def test_a_dry_reader_and_a_full_writer_are_activated(pipe_ends):
