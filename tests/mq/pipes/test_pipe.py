@@ -192,6 +192,24 @@ def test_the_marks_of_both_ends_add_up():
         assert deliver(writer) == [ActivateWrite] * reports
 
 
+def test_a_part_that_no_mark_stops(pipe_ends):
+    """It counts like others; only an end stops it."""
+    near, far = make(HighWaterMarks(1, 1))
+    assert near.check_write()
+    while near.write(X):
+        pass
+    near.write_ignoring_hwm(b"y")
+    near.flush()
+    assert near.msgs_written == 3
+    assert [far.read() for _ in range(4)] == [X, X, b"y", None]
+    near.terminate(True)
+    near.write_ignoring_hwm(b"z")
+    near.flush()
+    assert near.msgs_written == 3
+    deliver(far)
+    assert far.read() is None
+
+
 def test_a_part_tells_whether_another_follows(pipe_ends):
     """Marks count messages, not parts."""
     near, far = make(HighWaterMarks(1, 1))
