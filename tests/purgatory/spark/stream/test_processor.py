@@ -65,7 +65,9 @@ def test_rows_that_do_not_count_are_written(is_first):
     batch.take(REJECTED, 0, packed)
     batch.take(REJECTED, 0, None)
     event = [5, EVENT, "f", 1, "k", 3, False]
-    batch._shard.take([event, [6, OPERATION, "f", 2, "o", "", 9, ["k"], 1]])
+    late_rows = [event, [6, OPERATION, "f", 2, "o", "", 9, ["k"], 1]]
+    open_rows = [[200 + n, *row[1:]] for n, row in enumerate([event, *late_rows])]
+    batch._shard.take(late_rows + open_rows)
     (last,) = batch.advance(["operations", "events"], 0)
     rows = [(output, json.loads(row)) for output, row in zip(last.output, last.row, strict=True)]
     operation = {"op_id": "o", "kind": "", "timeout_ms": 9, "keys": ["k"], "need": 1}
@@ -76,5 +78,8 @@ def test_rows_that_do_not_count_are_written(is_first):
         ("rejected", {name: name for name in schema.REJECTED.names}),
     ]
     counts = {output: 1 for output, _ in rows[:-2]}
-    assert rows[-1][1]["counts"] == counts | {"rejected_table": 1}
-    assert rows[-1][1]["written"] == counts | {"rejected": 1, "outcomes": 0}
+    taken = {"operations": 1, **({"events": 2} if is_first else {})}
+    facts = rows[-1][1]
+    assert facts["counts"] == counts | taken | {"rejected_table": 1}
+    assert facts["written"] == counts | {"rejected": 1, "outcomes": 0}
+    assert (facts["pending"], facts["kept"], facts["closed_ms"]) == (1, 2, 100)
