@@ -61,7 +61,7 @@ def test_rows_that_do_not_count_are_written(is_first):
     state.closed_ms = 100
     late = {"closed_ms": 100}
     batch = _ShardBatch(state, is_first=is_first)
-    packed = _dump(pa.table({name: [name] for name in schema.REJECTED.names}), REJECTED)
+    packed = _dump(pa.table({name: [f"the {name}"] for name in schema.REJECTED.names}), REJECTED)
     batch.take(REJECTED, 0, packed)
     batch.take(REJECTED, 0, None)
     event = [5, EVENT, "f", 1, "k", 3, False]
@@ -75,11 +75,11 @@ def test_rows_that_do_not_count_are_written(is_first):
     assert rows[:-1] == [
         *of_first * is_first,
         ("late_operations", {"submitted_ms": 6, **operation, **late}),
-        ("rejected", {name: name for name in schema.REJECTED.names}),
+        ("rejected", {name: f"the {name}" for name in schema.REJECTED.names}),
     ]
     counts = {output: 1 for output, _ in rows[:-2]}
     taken = {"operations": 1, **({"events": 2} if is_first else {})}
     facts = rows[-1][1]
-    assert facts["counts"] == counts | taken | {"rejected_table": 1}
+    assert facts["counts"] == counts | taken | {"rejected_the table": 1}
     assert facts["written"] == counts | {"rejected": 1, "outcomes": 0}
     assert (facts["pending"], facts["kept"], facts["closed_ms"]) == (1, 2, 100)
