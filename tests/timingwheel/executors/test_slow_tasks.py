@@ -366,10 +366,15 @@ class TestUnstarted:
         timer.close()
         assert (told, ran) == ([error] * 2, [1] * 2)
 
-    def test_after_close_the_caller_runs_what_was_due(self):
-        """A bucket that is dispatched after close runs in the caller's thread."""
+    @pytest.mark.parametrize(
+        "end",
+        [lambda worker: worker.close(wait=True, timeout=None), lambda worker: worker.after_fork()],
+        ids=["close", "fork"],
+    )
+    def test_after_close_the_caller_runs_what_was_due(self, end):
+        """A bucket that is dispatched after close, or in a child, runs in the caller's thread."""
         worker, ran = WorkerExecutor("w", TimerCounters()), []
-        worker.close(wait=True, timeout=None)
+        end(worker)
         worker.execute(ran.append, "bucket")
         assert ran == ["bucket"]
         assert not any(t.name == "w" for t in threading.enumerate())
