@@ -161,6 +161,18 @@ class TestLeader:
         assert fired.wait(HANG)
         timer.close()
 
+    @started_or_not
+    def test_an_exit_wakes_workers(self, started):
+        """Those that sleep, at the clock or for a task, end."""
+        done = threading.Event()
+        with driven(started) as (timer, advance):
+            timer.schedule(1, done.set)
+            advance(1)
+            assert done.wait(HANG)
+            wait_until(lambda: workers("tea"))
+            timer._executor.stop_at_exit()
+            wait_until(lambda: not workers("tea"))
+
     def test_fork_in_a_task(self):
         """The child, whose only thread is a worker, ends when the task returns there."""
         children, done = [], threading.Event()
