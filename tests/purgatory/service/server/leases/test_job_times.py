@@ -4,6 +4,7 @@ import pytest
 
 from purgatory.service.job_messages import CancelJobs, Reschedule, RescheduleJobs
 from purgatory.service.protocol import How
+from purgatory.service.server.leases.job_times import _STALE_ENTRIES
 from purgatory.service.server.records.job_record import READY
 from tests.testing.step_server import job, step_server
 
@@ -44,6 +45,30 @@ def test_one_that_is_moved(step_server, delays_ms, ready_ms):
         step_server.pass_time(1000)
         leased = step_server.leased
     assert step_server.state.leases.times.waiting == 0
+
+
+def test_one_that_is_moved_too_often(step_server):
+    """Its former times are dropped, and the last one stays."""
+    step_server.submit(job("a"))
+    step_server.pass_time(1001)
+    moves = [Reschedule("a", 5000 + n) for n in range(_STALE_ENTRIES + 3)]
+    assert step_server.ask(RescheduleJobs, moves).done == [True] * len(moves)
+    assert len(step_server.state.leases.times._later) == 1
+    step_server.work()
+    step_server.pass_time(5000 + len(moves) - 2)
+    assert step_server.leased == []
+    step_server.pass_time(1)
+    assert [one.op_id for one in step_server.leased] == ["a"]
+
+
+def test_one_that_is_moved_and_not_begun(step_server):
+    """It is cancelled once, though it was moved twice to a time."""
+    due(step_server, "a")
+    for _ in range(2):
+        assert step_server.ask(RescheduleJobs, [Reschedule("a", 500)]).done == [True]
+    step_server.pass_time(1501)
+    assert states(step_server) == [(4, 0)]
+    assert step_server.job_states("a") == ["cancelled"]
 
 
 def test_one_that_no_worker_takes(step_server):
