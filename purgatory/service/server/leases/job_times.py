@@ -6,7 +6,7 @@ from typing import Final
 from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.records.job_record import DEAD
 
-# So many stale entries may be in the heap, and as many as jobs wait.
+# So many stale entries may be in a heap, and as many as jobs wait.
 _STALE_ENTRIES: Final = 1024
 
 
@@ -46,6 +46,9 @@ class JobTimes:
         """Have `take_not_begun` find a job, if it is to begin within a time."""
         if job.start_by_ms:
             heappush(self._starts, (job.start_by_ms, job.record.seq))
+            if len(self._starts) > 2 * len(self._by_number) + _STALE_ENTRIES:
+                starts = {entry for entry in self._starts if self._starting_job(entry) is not None}
+                self._starts = sorted(starts)  # a heap, too
 
     def _starting_job(self, entry: tuple[int, int]) -> DueJob | None:
         job = self._by_number.get(entry[1])

@@ -61,12 +61,17 @@ def test_one_that_is_moved_too_often(step_server):
     assert [one.op_id for one in step_server.leased] == ["a"]
 
 
-def test_one_that_is_moved_and_not_begun(step_server):
-    """It is cancelled once, though it was moved twice to a time."""
+@pytest.mark.parametrize("moves", [2, _STALE_ENTRIES + 2])
+def test_one_that_is_moved_and_not_begun(step_server, moves):
+    """It is cancelled once, though it was moved to a time several times."""
     due(step_server, "a")
-    for _ in range(2):
-        assert step_server.ask(RescheduleJobs, [Reschedule("a", 500)]).done == [True]
-    step_server.pass_time(1501)
+    for delay_ms in (900, 500):
+        requests = [Reschedule("a", delay_ms)] * moves
+        assert step_server.ask(RescheduleJobs, requests).done == [True] * moves
+    assert len(step_server.state.leases.times._starts) <= 2 + _STALE_ENTRIES
+    step_server.pass_time(1500)
+    assert step_server.job_states("a") == ["ready"]
+    step_server.pass_time(1)
     assert states(step_server) == [(4, 0)]
     assert step_server.job_states("a") == ["cancelled"]
 
