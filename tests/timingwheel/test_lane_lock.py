@@ -5,7 +5,9 @@ import threading
 import pytest
 
 from _purgatory_cpython.locks import HotCondition
+from timingwheel import lanes as lanes_module
 from timingwheel.lanes import LaneLock
+from timingwheel.lowlevel import COMPILED
 from timingwheel.rwlock import ReadWriteLock, is_owned
 
 HANG_S = 60
@@ -55,6 +57,24 @@ def test_each_side_excludes_both(lanes):
     for thread in threads:
         thread.join(HANG_S)
     assert total == [8000]
+
+
+@pytest.mark.skipif(COMPILED, reason="compiled code has bound the calls")
+@pytest.mark.parametrize("shortages", range(3))
+def test_the_write_side_is_left_in_a_shortage(lanes, common, monkeypatch, shortages):
+    """It takes a few bytes: it is tried until it has these."""
+    left = [MemoryError] * shortages
+
+    def look(lock):
+        if left:
+            raise left.pop()
+        return is_owned(lock)
+
+    monkeypatch.setattr(lanes_module, "is_owned", look)
+    with lanes[0]:
+        assert common.is_inside()
+    assert not left
+    assert all(map(is_free, (*lanes, common)))
 
 
 def test_the_thread_inside(lanes, common):

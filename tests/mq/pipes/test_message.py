@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import threading
 
 import pytest
 
@@ -59,6 +60,24 @@ def test_tracking_several():
         zmq.MessageTracker(zmq.Frame(b"x"))
     with pytest.raises(TypeError):
         zmq.MessageTracker(5)
+
+
+def test_the_seconds_of_a_wait():
+    """Those left, for buffers and for other trackers; a negative timeout is no limit."""
+    asked = []
+
+    class Asked(threading.Event):
+        def wait(self, timeout=None):
+            asked.append(timeout)
+            return super().wait(0)
+
+    event = Asked()
+    event.set()
+    tracker = zmq.MessageTracker(event, zmq.MessageTracker(event))
+    tracker.wait(100)
+    tracker.wait()
+    assert asked[2:] == [None, None]
+    assert all(0 < seconds <= 100 for seconds in asked[:2])
 
 
 def test_a_tracker_in_a_forked_child_is_done(pair):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mq.pipes.commands import ActivateWrite, PipeHwm, PipeTerm, PipeTermAck
+from mq.pipes.commands import ActivateRead, ActivateWrite, PipeHwm, PipeTerm, PipeTermAck
 from mq.pipes.flow_control import HighWaterMarks
 from mq.pipes.message import MessagePart
 from mq.pipes.pipe import PipeState, pipepair
@@ -30,9 +30,9 @@ def pipe_ends():
     return make()
 
 
-def make(hwms=UNLIMITED):
-    """Two linked ends."""
-    pair = pipepair(hwms, hwms, conflate=False)
+def make(hwms=UNLIMITED, fars=None):
+    """Two linked ends; `fars`: the marks of the far one, if others."""
+    pair = pipepair(hwms, fars or hwms, conflate=False)
     for end in pair:
         end.mailbox, end.sink = Mailbox(), PipeEventSink()
     return pair
@@ -182,12 +182,72 @@ def test_no_marks_to_a_peer_that_is_ending(pipe_ends):
     assert deliver(near) == []
 
 
+def test_the_marks_of_both_ends_add_up():
+    """The writer's and the reader's: the reader reports each half of the sum, and no more often."""
+    near, far = make(HighWaterMarks(1, 30), HighWaterMarks(20, 2))
+    for writer, reader, room, reports in ((near, far, 3, 1), (far, near, 50, 2)):
+        assert [writer.write(X) for _ in range(room + 1)] == [True] * room + [False]
+        writer.flush()
+        assert [reader.read() for _ in range(room + 1)] == [X] * room + [None]
+        assert deliver(writer) == [ActivateWrite] * reports
+
+
+def test_a_part_that_no_mark_stops(pipe_ends):
+    """It counts like others; only an end stops it."""
+    near, far = make(HighWaterMarks(1, 1))
+    assert near.check_write()
+    while near.write(X):
+        pass
+    near.write_ignoring_hwm(b"y")
+    near.flush()
+    assert near.msgs_written == 3
+    assert [far.read() for _ in range(4)] == [X, X, b"y", None]
+    near.terminate(True)
+    near.write_ignoring_hwm(b"z")
+    near.flush()
+    assert near.msgs_written == 3
+    deliver(far)
+    assert far.read() is None
+
+
+def test_a_part_tells_whether_another_follows(pipe_ends):
+    """Marks count messages, not parts."""
+    near, far = make(HighWaterMarks(1, 1))
+    assert not far.more
+    for _ in range(2):
+        for more in (True, True, False):
+            assert near.write(MessagePart(X, more=more))
+    assert not near.check_write()
+    near.flush()
+    assert [(far.read() is not None, far.more) for _ in range(6)] == [
+        (True, True),
+        (True, True),
+        (True, False),
+    ] * 2
+
+
+@pytest.mark.parametrize("look", ["read", "check_read"])
+def test_a_dry_reader_looks_again_when_it_is_told(look):
+    """Not before: it costs a lock; so each flush wakes it once."""
+    near, far = make()
+    assert not getattr(far, look)()
+    near.write(X)
+    near.flush()
+    assert not getattr(far, look)()
+    assert deliver(far) == [ActivateRead]
+    assert getattr(far, look)()
+    assert (far.readable, far.attached) == (True, False)
+    near.terminate(True)
+    assert (near.readable, far.readable) == (False, True)
+
+
 def test_a_dry_reader_and_a_full_writer_are_activated(pipe_ends):
     """The sink hears of both, once."""
     near, far = make(HighWaterMarks(1, 1))
     assert far.read() is None
     assert near.write(X)
     assert near.write(X)
+    assert not near.check_write()
     assert not near.write(X)
     near.flush()
     deliver(far)
@@ -228,8 +288,9 @@ def test_larger_marks_make_room(changed):
 
 def test_a_pipe_that_waited_for_a_bind():
     """It has the peer's name and marks from then on, and its socket hears of it."""
-    near, _ = make(HighWaterMarks(2, 9))
-    near.process_inproc_connected(HighWaterMarks(9, 1), b"name")
+    near, far = make(HighWaterMarks(2, 9))
+    far.send_inproc_connected(HighWaterMarks(9, 1), b"name")
+    deliver(near)
     assert (near.routing_id, near.sink.events) == (b"name", ["pipe_connected"])
     assert [near.write(X) for _ in range(4)] == [True, True, True, False]
 

@@ -127,6 +127,19 @@ def test_a_pipe_that_ends_inside_a_message():
     assert (queue.recv(), queue.last_pipe) == (None, stays)
 
 
+def test_a_message_that_is_taken_back():
+    """Its parts go to no peer, and the next message begins anew."""
+    balancer, (writer, reader) = LoadBalancer(), pipe_ends()
+    balancer.attach(writer)
+    for more in (True, True):
+        assert balancer.send(MessagePart(b"a", more)) is Sent.OK
+    assert balancer.mid_message
+    balancer.rollback()
+    assert not balancer.mid_message
+    assert balancer.send(b"b") is Sent.OK
+    assert (reader.read(), reader.read()) == (b"b", None)
+
+
 def test_whether_there_is_a_part_and_of_whom():
     """Asking takes nothing; a pipe that has become empty is passed over."""
     queue, one, two = FairQueue(), receiving_pipe(b"1"), receiving_pipe(b"2", b"3")

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 import mq
 from mq.queues.ypipe import ConflatePipe, Empty, YPipe
+from timingwheel.lowlevel import ATOMIC_SECTIONS
 
 
 def test_unflushed_write_is_unreadable():
@@ -93,6 +94,7 @@ def test_check_read_prefetches_under_one_lock():
     pipe.flush()
     assert [pipe.read() for _ in range(100)] == list(range(100))
     assert lock.taken == 2
+    assert (YPipe()._lock is None) == ATOMIC_SECTIONS
 
 
 def test_probe_leaves_the_value():

@@ -41,10 +41,20 @@ class TestFail:
         assert (p.stats().failed, p.watched, len(harness.timer)) == (2, 1, 1)
 
     def test_a_class(self, harness):
-        """A class of errors will do."""
-        future = harness.purgatory.defer("a")
-        assert harness.purgatory.fail("a", KeyError) == 1
-        assert isinstance(future.exception(0), KeyError)
+        """Each operation gets a new error of a class, or the first if no other can be made."""
+
+        class Once(Exception):
+            def __init__(self):
+                if made:
+                    raise ValueError
+                made.append(self)
+
+        for kind, errors in ((KeyError, 3), (Once, 1)):
+            made, futures = [], [harness.purgatory.defer("a") for _ in range(3)]
+            assert harness.purgatory.fail("a", kind) == 3
+            found = [future.exception(0) for future in futures]
+            assert [type(error) for error in found] == [kind] * 3
+            assert len({id(error) for error in found}) == errors
 
     @pytest.mark.parametrize("error", ["gone", None, KeyboardInterrupt, KeyboardInterrupt(), int])
     def test_what_is_no_exception(self, harness, error):

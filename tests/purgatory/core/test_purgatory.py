@@ -72,6 +72,7 @@ class TestClose:
         with pytest.raises(OperationCancelled):
             future.result(0)
         assert (p.watched, p.delayed, p.stats().cancelled, len(harness.timer)) == (0, 0, 2, 0)
+        assert p._bus.mailbox.closed
         p.close()
         p._check()
 

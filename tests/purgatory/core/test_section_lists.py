@@ -116,6 +116,53 @@ def test_a_section_enters_the_shards_of_its_keys_alone(sharded):
     assert not any(shard.lock._is_owned() for shard in sharded._shards)
 
 
+@pytest.mark.skipif(COMPILED, reason="compiled code has bound the calls")
+@pytest.mark.parametrize("keys", [(1,), (1, 2, 3)])
+def test_a_change_enters_all_shards_of_its_keys(sharded, monkeypatch, keys):
+    """A submission and an end hold each lock of their keys, and leave all."""
+    operation = DelayedOperation(30)
+    entered = set()
+
+    def enter(lock):
+        entered.add(id(lock))
+        lock.acquire()
+
+    monkeypatch.setattr(section_lists, "_enter_section", enter)
+    of_keys = {id(sharded._shard_of(key).lock) for key in keys}
+    sharded.watch(operation, keys)
+    assert entered == of_keys
+    entered.clear()
+    sharded.release(operation, Outcome.CANCELLED)
+    assert entered == of_keys
+    assert not any(shard.lock._is_owned() for shard in sharded._shards)
+
+
+class FullDict(dict):
+    """Has no memory for further keys."""
+
+    room = 0
+
+    def setdefault(self, key, default):
+        if len(self) >= self.room:
+            raise MemoryError
+        return super().setdefault(key, default)
+
+
+@pytest.mark.skipif(COMPILED, reason="a compiled dict is final")
+@pytest.mark.parametrize("is_sharded", [False, True])
+def test_a_dict_that_cannot_grow(sharded, is_sharded):
+    """An operation is on none of its lists then."""
+    lists = sharded if is_sharded else AtomicWatchLists("test")
+    keys, operation = (1, 2, 3), DelayedOperation(30)
+    shards = [sharded._shard_of(key) for key in keys] if is_sharded else [lists._first]
+    shards[-1].of_key = FullDict()
+    shards[-1].of_key.room = 0 if is_sharded else 2
+    assert not lists._try_append(operation, keys)
+    assert [shard.of_key for shard in shards] == [{}] * len(shards)
+    assert (lists.pending, lists.entries, operation._op_keys) == (0, 0, ())
+    lists._check()
+
+
 def test_numbers_of_all_shards_are_distinct(lists):
     """An operation with keys in several shards keeps its number in each of their dicts."""
     operations = [Recorder() for _ in range(200)]

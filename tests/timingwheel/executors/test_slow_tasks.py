@@ -161,6 +161,18 @@ class TestLeader:
         assert fired.wait(HANG)
         timer.close()
 
+    @started_or_not
+    def test_an_exit_wakes_workers(self, started):
+        """Those that sleep, at the clock or for a task, end."""
+        done = threading.Event()
+        with driven(started) as (timer, advance):
+            timer.schedule(1, done.set)
+            advance(1)
+            assert done.wait(HANG)
+            wait_until(lambda: workers("tea"))
+            timer._executor.stop_at_exit()
+            wait_until(lambda: not workers("tea"))
+
     def test_fork_in_a_task(self):
         """The child, whose only thread is a worker, ends when the task returns there."""
         children, done = [], threading.Event()
@@ -366,10 +378,15 @@ class TestUnstarted:
         timer.close()
         assert (told, ran) == ([error] * 2, [1] * 2)
 
-    def test_after_close_the_caller_runs_what_was_due(self):
-        """A bucket that is dispatched after close runs in the caller's thread."""
+    @pytest.mark.parametrize(
+        "end",
+        [lambda worker: worker.close(wait=True, timeout=None), lambda worker: worker.after_fork()],
+        ids=["close", "fork"],
+    )
+    def test_after_close_the_caller_runs_what_was_due(self, end):
+        """A bucket that is dispatched after close, or in a child, runs in the caller's thread."""
         worker, ran = WorkerExecutor("w", TimerCounters()), []
-        worker.close(wait=True, timeout=None)
+        end(worker)
         worker.execute(ran.append, "bucket")
         assert ran == ["bucket"]
         assert not any(t.name == "w" for t in threading.enumerate())

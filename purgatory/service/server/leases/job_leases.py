@@ -151,8 +151,8 @@ class JobLeases:
             self._move(job, READY)
 
     def _wait_until(self, job: DueJob, at_ms: int) -> None:
-        self.times.wait(job, at_ms)
         self._move(job, RETRYING if job.attempts else SCHEDULED, at_ms)
+        self.times.wait(job)
 
     def add_dead(self, job: DueJob) -> None:
         """Add a dead job."""

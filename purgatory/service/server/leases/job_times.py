@@ -4,9 +4,9 @@ from heapq import heapify, heappop, heappush
 from typing import Final
 
 from purgatory.service.server.leases.due_job import DueJob
-from purgatory.service.server.records.job_record import DEAD, RETRYING, SCHEDULED
+from purgatory.service.server.records.job_record import DEAD
 
-# So many stale entries may be in the heap, and as many as jobs wait.
+# So many stale entries may be in a heap, and as many as jobs wait.
 _STALE_ENTRIES: Final = 1024
 
 
@@ -20,19 +20,17 @@ class JobTimes:
         #: How many jobs wait for a time.
         self.waiting: int = 0
 
-    def wait(self, job: DueJob, at_ms: int) -> None:
-        """Have `take_ready` find a job; the caller sets `at_ms` of the job."""
+    def wait(self, job: DueJob) -> None:
+        """Have `take_ready` find a job at its `at_ms`."""
         self.waiting += 1
-        heappush(self._later, (at_ms, job.record.seq))
+        heappush(self._later, (job.at_ms, job.record.seq))
         if len(self._later) > 2 * self.waiting + _STALE_ENTRIES:
             self._later = [entry for entry in self._later if self._waiting_job(entry) is not None]
             heapify(self._later)
 
     def _waiting_job(self, entry: tuple[int, int]) -> DueJob | None:
         job = self._by_number.get(entry[1])
-        if job is None or job.at_ms != entry[0] or job.state not in (SCHEDULED, RETRYING):
-            return None
-        return job
+        return job if job is not None and job.at_ms == entry[0] else None
 
     def take_ready(self, now_ms: int) -> list[DueJob]:
         """Return due jobs, each once; the caller changes their states."""
@@ -48,6 +46,9 @@ class JobTimes:
         """Have `take_not_begun` find a job, if it is to begin within a time."""
         if job.start_by_ms:
             heappush(self._starts, (job.start_by_ms, job.record.seq))
+            if len(self._starts) > 2 * len(self._by_number) + _STALE_ENTRIES:
+                starts = {entry for entry in self._starts if self._starting_job(entry) is not None}
+                self._starts = sorted(starts)  # a heap, too
 
     def _starting_job(self, entry: tuple[int, int]) -> DueJob | None:
         job = self._by_number.get(entry[1])

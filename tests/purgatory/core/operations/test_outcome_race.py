@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from purgatory.core.operations import outcome_race
+from purgatory.core.operations.operation_state import UNAFFECTED, Claim
 from purgatory.core.operations.outcome_race import MAX_ATTEMPTS, MAX_NESTED
 from tests.testing.purgatory_harness import (
     HANG,
@@ -405,6 +406,21 @@ class TestErrors:
         assert order == list(range(count))
         assert (p.watched, p.delayed) == (0, 0)
         p._check()
+
+
+@pytest.mark.skipif(COMPILED, reason="a compiled class has compiled subclasses")
+def test_a_claim_that_cannot_be_settled():
+    """The error of a key reaches the caller, and the claim is left to nobody."""
+
+    class Failing(Claim):
+        def settle(self, effect):
+            raise ZeroDivisionError
+
+    claim = Failing()
+    outcome_race._LEFT[claim] = Recorder()
+    with pytest.raises(ZeroDivisionError):
+        outcome_race.settle([claim], UNAFFECTED)
+    assert claim not in outcome_race._LEFT
 
 
 @pytest.mark.skipif(COMPILED, reason="a compiled lock is final")

@@ -227,6 +227,22 @@ def test_close_while_a_caller_waits(fake):
     assert errors == ["Unavailable"]
 
 
+def test_no_caller_uses_a_connection_that_is_closed(fake, monkeypatch):
+    """The I/O thread has the turn then, and gives it up."""
+    client = Client(fake.address, timeout=HANG)
+    loop, turns = client._io_thread, []
+    close = loop._doorbell.close
+
+    def close_in_turn():
+        turns.append(loop.turn.is_mine)
+        close()
+
+    monkeypatch.setattr(loop._doorbell, "close", close_in_turn)
+    client.close(0)
+    assert turns == [True]
+    assert loop.turn.try_take()
+
+
 def test_a_second_close_gives_no_more_time(fake):
     """The client ends when the first allows."""
     client = Client(fake.address, timeout=HANG)

@@ -12,6 +12,7 @@ from purgatory.service.protocol import Cancel, Complete, Completion, Fail, KeyFa
 from purgatory.service.server.memory import (
     PROCESS_BYTES,
     StoredMemoryCheck,
+    job_bytes,
     operation_bytes,
     text_bytes,
 )
@@ -233,6 +234,15 @@ def test_a_start_with_large_values(full, what):
     server.store.close()
     server.max_memory = 0
     server.open()
+
+
+def test_estimates_of_the_common_case():
+    """They are those of the general case."""
+    assert job_bytes([], ["key"]) == job_bytes(["key"], [])
+    one, two, three = (operation_bytes("id", "kind", ("key",) * count) for count in (1, 2, 3))
+    assert two - one == three - two
+    long, wide = (operation_bytes(op_id, "", ("key",)) for op_id in ("long", "wäde"))
+    assert wide - long == text_bytes("wäde") - text_bytes("long")
 
 
 def test_estimates_of_texts():

@@ -187,7 +187,9 @@ def test_to_stop(bench):
     bench.loop.step()
     assert bench.calls.links[-1].asks[1] == 0
     assert not bench.loop.begin(two)
-    assert [end.how for end, _ in bench.calls.ended] == [How.RETURNED]
+    assert returned(bench) == [2]
+    bench.give(3)  # on its way at the stop
+    assert returned(bench) == [2, 3]
     bench.pass_time(1)
     assert not bench.runner.stopped
     bench.loop.end(one, None)

@@ -234,6 +234,17 @@ def test_what_does_not_fit_is_refused_and_left_as_it_is(begun, opened, tmp_path,
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_an_output_of_one_batch_is_missed(begun, opened, tmp_path):
+    """Before the first batch none is expected, after it is."""
+    checkpoint = begun()
+    shutil.rmtree(tmp_path / "out")
+    opened()
+    do_batch(checkpoint, 0)
+    shutil.rmtree(tmp_path / "out")
+    with pytest.raises(CheckpointMismatch, match="out: missing or empty"):
+        opened()
+
+
 @pytest.mark.parametrize("name", ["operations", "events"])
 def test_other_sources_are_refused(begun, opened, name):
     """The message names the source of the checkpoint and the wanted one."""

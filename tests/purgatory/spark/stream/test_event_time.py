@@ -1,11 +1,14 @@
 """Rows that advance event time without input: their files go once they are in the state."""
 
+from collections import Counter
+from types import SimpleNamespace
+
 import pytest
 
 from purgatory.spark.errors import RejectedRows
 from purgatory.spark.filesystem import LocalFileSystem
-from purgatory.spark.stream.event_time import ControlSource
-from purgatory.spark.stream.packing import CLOSE
+from purgatory.spark.stream.event_time import ControlSource, IdleClock
+from purgatory.spark.stream.packing import CLOSE, REACHED
 from purgatory.trace import KeyEvent, Operation
 from tests.testing.stream_input import StreamInput
 
@@ -49,6 +52,39 @@ def test_an_idle_source_goes_on_with_the_clock(spark, feed):
     assert feed.stream(spark, watermark_ms=0).run(once=True).closed_ms >= 100
     feed.stream(spark)
     assert not control_files(feed)
+
+
+def test_where_an_idle_source_is():
+    """Where the others are, plus the time since a row of any came; once in `idle_seconds`."""
+    added = []
+    entry = SimpleNamespace(
+        newest_ms={"operations": 500, "events": 900}, counts=Counter(operations=1), pending=1
+    )
+    tables = ["operations", "events"]
+    control = SimpleNamespace(add=added.append)
+    clock, never = (IdleClock(control, tables, seconds) for seconds in (10, None))
+    start = clock._next
+
+    def reached(after, **counts):
+        entry.counts.update(counts)
+        for each in (clock, never):
+            each.tick(entry, start + after)
+        rows = added.pop() if added else []
+        return {row["table"].removeprefix(REACHED): row["time_ms"] for row in rows}
+
+    assert reached(0) == {}
+    assert reached(9.9) == {}
+    entry.newest_ms["events"] = 1000
+    assert reached(10, events=1) == {"operations": 1000}
+    assert reached(19.9) == {}
+    assert reached(20) == {"operations": 11_000, "events": 11_000}
+    assert reached(30, late_events=1) == {"operations": 1000}
+    entry.pending = 0  # nothing waits for the time
+    assert reached(45) == {}
+    entry.pending = 1
+    assert reached(45.5) == {"operations": 16_500, "events": 16_500}
+    entry.newest_ms.clear()
+    assert reached(60) == {}
 
 
 def test_a_planned_micro_batch_keeps_its_files(spark, feed):

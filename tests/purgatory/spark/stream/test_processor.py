@@ -2,13 +2,15 @@
 
 import json
 
+import pyarrow as pa
 import pytest
 
 from purgatory.spark.stream import shard_state
-from purgatory.spark.stream.packing import CLOSE
+from purgatory.spark.stream.packing import CLOSE, REJECTED, _dump
 from purgatory.spark.stream.processor import ShardProcessor, _ShardBatch
-from purgatory.spark.stream.shard import OPERATION
+from purgatory.spark.stream.shard import EVENT, OPERATION
 from purgatory.spark.stream.shard_state import ShardState
+from purgatory.spark.tables import schema
 from tests.testing.memory_store import MemoryStore
 
 # The names in the checkpoints that exist: a new name would be an empty map.
@@ -50,3 +52,34 @@ def test_what_a_batch_writes(closed_ms, ids):
     assert [list(frame.op_id) for frame in outcomes] == [ids] * bool(ids)
     assert list(last.output) == ["facts"]
     assert json.loads(last.row[0])["written"].get("outcomes", 0) == len(ids)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_rows_that_do_not_count_are_written(is_first):
+    """Rejected rows, and late ones: those of events by the first shard, as every shard has them."""
+    state = ShardState({name: MemoryStore() for name in shard_state.MAPS}, extensible=False)
+    state.closed_ms = 100
+    late = {"closed_ms": 100}
+    batch = _ShardBatch(state, is_first=is_first)
+    packed = _dump(pa.table({name: [f"the {name}"] for name in schema.REJECTED.names}), REJECTED)
+    batch.take(REJECTED, 0, packed)
+    batch.take(REJECTED, 0, None)
+    event = [5, EVENT, "f", 1, "k", 3, False]
+    late_rows = [event, [6, OPERATION, "f", 2, "o", "", 9, ["k"], 1]]
+    open_rows = [[200 + n, *row[1:]] for n, row in enumerate([event, *late_rows])]
+    batch._shard.take(late_rows + open_rows)
+    (last,) = batch.advance(["operations", "events"], 0)
+    rows = [(output, json.loads(row)) for output, row in zip(last.output, last.row, strict=True)]
+    operation = {"op_id": "o", "kind": "", "timeout_ms": 9, "keys": ["k"], "need": 1}
+    of_first = [("late_events", {"at_ms": 5, "key": "k", "hold_ms": 3, "failed": False, **late})]
+    assert rows[:-1] == [
+        *of_first * is_first,
+        ("late_operations", {"submitted_ms": 6, **operation, **late}),
+        ("rejected", {name: f"the {name}" for name in schema.REJECTED.names}),
+    ]
+    counts = {output: 1 for output, _ in rows[:-2]}
+    taken = {"operations": 1, **({"events": 2} if is_first else {})}
+    facts = rows[-1][1]
+    assert facts["counts"] == counts | taken | {"rejected_the table": 1}
+    assert facts["written"] == counts | {"rejected": 1, "outcomes": 0}
+    assert (facts["pending"], facts["kept"], facts["closed_ms"]) == (1, 2, 100)

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from purgatory.spark.stream import tick_table
+from purgatory.spark.stream.bucket_table import pack
 from purgatory.spark.stream.tick_table import TICK_MS, TickTable
 from tests.testing.memory_store import MemoryStore
 
@@ -30,3 +31,17 @@ def test_rows_come_when_they_are_due(monkeypatch, seed):
     assert sorted(table.due(2**50)) == sorted(waiting)
     table.flush()
     assert (chunks, page_store, pages) == ({}, {}, set())
+
+
+def test_rows_have_the_places_of_earlier_versions():
+    """So that a stream goes on from its checkpoint: 16384 ms a tick, 256 ticks a page."""
+    chunks, page_store, pages = MemoryStore(), MemoryStore(), set()
+    rows = [[16_384 * 256 - 1], [16_384 * 256], [16_384 * 257]]
+    for row in rows:
+        table = TickTable(chunks, page_store, pages)
+        table.add(row)
+        table.flush()
+    assert chunks == {
+        tick * 64: pack([row]) for tick, row in zip((255, 256, 257), rows, strict=True)
+    }
+    assert page_store == {0: pack([[255, 1]]), 1: pack([[256, 1], [257, 1]])}

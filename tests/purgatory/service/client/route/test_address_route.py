@@ -43,6 +43,9 @@ def test_a_standby_names_the_active_server():
     assert (route.advance(C), route.current) == (0.0, C)
     assert (route.advance(X), route.current) == (0.0, X)
     assert (route.advance(), route.current) == (0.0, B)
+    route.note_welcome()
+    assert (route.advance(X), route.current) == (0.0, X)
+    assert (route.advance(), route.current) == (0.0, C)  # the one after B, which named it
 
 
 def test_an_address_is_learned_from_a_welcome_alone():

@@ -38,6 +38,11 @@ def due(server, *op_ids, **others):
     return server.leased
 
 
+def why(server, op_id):
+    """Return why a job is not with a worker."""
+    return server.state.leases.why(server.due_job(op_id), server.time.ms)
+
+
 class TestDelivery:
     def test_a_job_that_is_due(self, step_server):
         """It is leased with its payload, and not sent to its client."""
@@ -68,6 +73,8 @@ class TestDelivery:
         step_server.submit(*[job(f"{kind}{n}", kind=kind) for kind in "abc" for n in range(3)])
         step_server.pass_time(1001)
         assert ids(step_server.work("a", "b", room=4)) == ["a0", "b0", "a1", "b1"]
+        found = [why(step_server, op_id) for op_id in ("a0", "a2", "c0")]
+        assert found == ["", job_leases.BUSY, job_leases.NO_WORKER]
         assert ids(step_server.work("c", route=b"other")) == ["c0", "c1", "c2"]
 
     def test_only_jobs_of_the_own_name(self, step_server):
@@ -195,6 +202,7 @@ class TestLeases:
         first = due(step_server, "a", "b", "c", "d")[0]
         assert step_server.let_pass(60_000) == []
         assert step_server.store_loop.max_sleep() > 1
+        assert why(step_server, "a") == job_leases.NO_WORKER
         [other] = step_server.work(route=b"other", lease_ms=500, room=1, attempts=100)
         assert other.attempt == 2
         lease = Lease(first.number, first.token)

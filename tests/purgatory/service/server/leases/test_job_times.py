@@ -1,8 +1,10 @@
-"""Jobs that are to begin within a time."""
+"""Jobs that are moved, and jobs that are to begin within a time."""
 
 import pytest
 
+from purgatory.service.job_messages import CancelJobs, Reschedule, RescheduleJobs
 from purgatory.service.protocol import How
+from purgatory.service.server.leases.job_times import _STALE_ENTRIES
 from purgatory.service.server.records.job_record import READY
 from tests.testing.step_server import job, step_server
 
@@ -19,6 +21,59 @@ def due(server, *op_ids, within_ms=1000):
 
 def states(server):
     return [(row.state, row.attempts) for row in server.store.jobs()]
+
+
+@pytest.mark.parametrize(
+    ("delays_ms", "ready_ms"),
+    [([5000, 9000], 9000), ([9000, 5000], 5000), ([5000, 5000], 5000), ([5000, 0], 0), ([5000], 0)],
+)
+def test_one_that_is_moved(step_server, delays_ms, ready_ms):
+    """It is ready at the last of its times, once; one that was cancelled meanwhile is not."""
+    is_cancelled = len(delays_ms) == 1
+    step_server.submit(job("a"))
+    step_server.pass_time(1001)
+    for delay_ms in delays_ms:
+        assert step_server.ask(RescheduleJobs, [Reschedule("a", delay_ms)]).done == [True]
+    if is_cancelled:
+        assert step_server.ask(CancelJobs, ["a"]).done == [True]
+    leased, count = step_server.work(), 0
+    for after_ms in range(0, 10_001, 1000):
+        count += len(leased)
+        assert count == (not is_cancelled and after_ms >= ready_ms)
+        for one in leased:
+            step_server.finish(one)
+        step_server.pass_time(1000)
+        leased = step_server.leased
+    assert step_server.state.leases.times.waiting == 0
+
+
+def test_one_that_is_moved_too_often(step_server):
+    """Its former times are dropped, and the last one stays."""
+    step_server.submit(job("a"))
+    step_server.pass_time(1001)
+    moves = [Reschedule("a", 5000 + n) for n in range(_STALE_ENTRIES + 3)]
+    assert step_server.ask(RescheduleJobs, moves).done == [True] * len(moves)
+    assert len(step_server.state.leases.times._later) == 1
+    step_server.work()
+    step_server.pass_time(5000 + len(moves) - 2)
+    assert step_server.leased == []
+    step_server.pass_time(1)
+    assert [one.op_id for one in step_server.leased] == ["a"]
+
+
+@pytest.mark.parametrize("moves", [2, _STALE_ENTRIES + 2])
+def test_one_that_is_moved_and_not_begun(step_server, moves):
+    """It is cancelled once, though it was moved to a time several times."""
+    due(step_server, "a")
+    for delay_ms in (900, 500):
+        requests = [Reschedule("a", delay_ms)] * moves
+        assert step_server.ask(RescheduleJobs, requests).done == [True] * moves
+    assert len(step_server.state.leases.times._starts) <= 2 + _STALE_ENTRIES
+    step_server.pass_time(1500)
+    assert step_server.job_states("a") == ["ready"]
+    step_server.pass_time(1)
+    assert states(step_server) == [(4, 0)]
+    assert step_server.job_states("a") == ["cancelled"]
 
 
 def test_one_that_no_worker_takes(step_server):

@@ -1,11 +1,14 @@
 """Reception: what a message becomes, beside what the tests of the network show."""
 
+from types import SimpleNamespace
+
 import pytest
 import zmq
 
+from purgatory.service.auth.access import EVERYTHING
 from purgatory.service.config import Config
 from purgatory.service.encoding import decode_answer, encode
-from purgatory.service.protocol import VERSION, Hello, Query, Stats
+from purgatory.service.protocol import VERSION, Bye, Hello, Query, Stats
 from purgatory.service.server.commands import ClientRequest
 from purgatory.service.server.network import reception as reception_module
 from purgatory.service.server.network.connections import Connections
@@ -58,7 +61,13 @@ def test_what_is_no_message_is_malformed(reception, socket):
     """Also without a hello, and a hello that is none."""
     for frame in (b"", b"\x05", b"\x92\x01\x02"):
         take(reception, frame)
-    assert [decode_answer(frame).code for frame in socket.sent] == ["malformed"] * 3
+    reception.on_frame(b"r", zmq.Frame(encode(Stats(7))), [b"", encode(Stats(8))], 0.0)
+    answers = [decode_answer(frame) for frame in socket.sent]
+    assert [answer.code for answer in answers] == ["malformed"] * 3 + ["hello"]
+    take(reception, encode(Hello(9, VERSION, "c")))
+    reception.on_frame(b"r", zmq.Frame(encode(Stats(7))), [b"", encode(Stats(8))], 0.0)
+    answer = decode_answer(socket.sent[-1])
+    assert (answer.seq, answer.code) == (8, "malformed")
 
 
 class Posted:
@@ -146,6 +155,45 @@ def test_of_a_connection_that_came_anew_nothing_waits(socket):
     posted.take_waiting()
     assert not posted.requests
     assert not socket.sent
+
+
+class UserFrame(zmq.Frame):
+    """A frame of a user whose key is known."""
+
+    user = ""
+
+    def get(self, name):
+        return self.user if name == "User-Id" else super().get(name)
+
+
+def test_a_route_of_another_user(socket):
+    """It is not that user's connection, which ends; a user without access gets no answer."""
+    connections = Connections(socket, [].append, lambda: 0.0)
+    security = SimpleNamespace(access_of={"ada": EVERYTHING, "bob": EVERYTHING}.get)
+    validator = RequestValidator(limits_of(Config()))
+    reception = Reception(validator, connections, [].append, security=security, max_clients=9)
+    for user, message in (
+        ("ada", Hello(1, VERSION, "c")),
+        ("eve", Stats(2)),
+        ("bob", Stats(3)),
+        ("ada", Stats(4)),
+    ):
+        frame = UserFrame(encode(message))
+        frame.user = user
+        reception.on_frame(b"r", frame, [], 0.0)
+    answers = [decode_answer(frame) for frame in socket.sent]
+    assert [(answer.seq, answer.code) for answer in answers] == [(3, "hello"), (4, "hello")]
+    assert (reception.messages, reception.refused) == (3, 2)
+    assert not connections.by_route
+
+
+def test_a_peer_that_says_bye(reception, socket):
+    """Its connection has gone, and gets no answer; what it sends then is a stranger's."""
+    take(reception, encode(Hello(1, VERSION, "c")))
+    take(reception, encode(Bye(2)))
+    take(reception, encode(Stats(3)))
+    answers = [decode_answer(frame) for frame in socket.sent]
+    assert [(answer.seq, answer.code) for answer in answers] == [(3, "hello")]
 
 
 def test_a_peer_that_goes_on_without_a_hello(reception, socket, monkeypatch):

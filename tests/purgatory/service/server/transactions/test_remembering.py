@@ -2,11 +2,12 @@
 
 import pytest
 
+from purgatory.service.protocol import SubmissionOptions
 from purgatory.service.server.records.remembered_ids import SHARDS
 from purgatory.service.server.records.retention import DELETION_DELAY_MS, RETAINED_OUTCOMES_MS
 from purgatory.service.server.transactions import remembering
 from purgatory.service.server.transactions.remembering import LOOK_MS
-from tests.testing.step_server import operation
+from tests.testing.step_server import job, operation
 
 #: After that an acknowledged outcome is deleted.
 KEPT_MS = RETAINED_OUTCOMES_MS + DELETION_DELAY_MS
@@ -60,6 +61,23 @@ def test_a_row_takes_the_place_of_others(step_server):
     assert places(server, "a", "b") == [0, 0]
     assert server.state.remembered.total == 0
     assert server.store.remembered.counts()[0] == 0
+
+
+def test_many_become_rows_at_once(step_server, monkeypatch):
+    """Operations and jobs, which are read in portions."""
+    server = step_server
+    monkeypatch.setattr(remembering, "_CHUNK", 2)
+    end(server, "a", "b", "c")
+    for op_id in "def":
+        submission = job(op_id, timeout_ms=0)
+        submission.options = SubmissionOptions(DAY_MS)
+        server.submit(submission)
+    server.pass_time(1)
+    for leased in server.work(""):
+        assert server.finish(leased) == [True]
+    server.pass_time(KEPT_MS)
+    assert is_empty(server)
+    assert places(server, *"abcdef") == [1] * 6
 
 
 @pytest.mark.parametrize("unique_ms", [-1, 0, 1000])

@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from purgatory.errors import StoreError
 from purgatory.service.store.changes import RememberedChanges
-from purgatory.service.store.contract import RememberedRows, Store
+from purgatory.service.store.contract import UNFINISHED_COPY, RememberedRows, Store
 from purgatory.service.store.postgres import postgres_store
 from purgatory.service.store.postgres.sessions.postgres_errors import SessionLost, StatementRefused
 from purgatory.service.store.postgres.sessions.session import DatabaseSession
@@ -77,6 +77,14 @@ def test_numbers_of_deleted_rows_are_not_given_again(postgres, store):
     again = open_store(postgres.url)
     assert again.last_numbers()[:2] == (4, 1)
     again.close()
+
+
+def test_a_copy_that_was_not_finished(postgres, store):
+    """It is no store; the error says what helps."""
+    store.set_metadata({UNFINISHED_COPY: 1})
+    store.close()
+    with pytest.raises(StoreError, match="was not finished; drop the schema, and copy again"):
+        open_store(postgres.url)
 
 
 def test_all_reads_are_tested():

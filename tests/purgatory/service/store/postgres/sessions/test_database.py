@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from purgatory.errors import StoreError
-from purgatory.service.store.postgres.sessions.database import Database
+from purgatory.service.store.postgres.sessions.database import Database, _next_limit
 from purgatory.service.store.postgres.sessions.session import statement
 from tests.testing.eventually import eventually
 
@@ -148,6 +148,22 @@ def test_a_database_that_is_away(postgres_cluster, monkeypatch):
     assert "refused" in waited_for[0]
     assert database.waits_for == ""
     database.close()
+
+
+@pytest.mark.parametrize(
+    ("limit", "row_bytes", "following"),
+    [
+        (500, 100, 1000),  # twice as many
+        (5000, 100, 8000),  # but no more
+        (500, 4096, 1000),
+        (1000, 4096, 1024),  # 4 MiB
+        (500, 1 << 20, 16),  # and no fewer
+    ],
+)
+def test_how_many_rows_the_next_page_has(limit, row_bytes, following):
+    """By the bytes of some of the rows of this one; other values do not count."""
+    rows = [(number, "text", bytes(row_bytes)) for number in range(100)]
+    assert _next_limit(limit, rows) == following
 
 
 def test_pages_of_large_rows_have_fewer_rows():
