@@ -284,7 +284,7 @@ class ServerState:
     def next_work_ms(self) -> int:
         """Return when jobs, repeats, named leases or deletions are due, at the earliest."""
         leases, retention, numbers = self.leases, self.retention, self.journal_numbers
-        times = [self.named_leases.next_wake_ms()]
+        times: list[int | None] = [at_ms for at_ms, _ in self.named_leases.times[:1]]
         if leases.by_number:
             times.append(leases.next_wake_ms(self.clock()))
         if self.repeats.by_key:

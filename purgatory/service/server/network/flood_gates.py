@@ -72,9 +72,9 @@ class FloodGates:
         self.is_memory_full: bool = False
         #: Bytes taken by descriptor, of all its connections; any thread reads it.
         self.taken: dict[int, int] = {}
-        # Closed gates by descriptor: since when, the bytes of `taken` that open the gate, and the
-        # peer's figures.
-        self._closed: dict[int, tuple[float, int, _Peer | None]] = {}
+        #: Closed gates by descriptor: since when, the bytes of `taken` that open the gate, and the
+        #: peer's figures.
+        self.closed: dict[int, tuple[float, int, _Peer | None]] = {}
         #: How often all queues were found empty, and whether the last time. Any thread reads these.
         self.drains: int = 0
         self.is_drained: bool = False
@@ -116,33 +116,28 @@ class FloodGates:
         peer.due = max(received, 0)
         peer.untold = min(peer.untold, peer.due - peer.taken)
 
-    @property
-    def is_any_closed(self) -> bool:
-        """Whether any connection is left unread."""
-        return bool(self._closed)
-
     def close(self, descriptor: int, unread: int, peer: _Peer | None = None) -> None:
         """Leave a connection unread; `unread`: bytes received and not taken.
 
         Does nothing without filters, or on an ended connection.
         """
-        if descriptor in self._closed:
+        if descriptor in self.closed:
             return
         with contextlib.suppress(OSError, ValueError):
             self._unread.leave(descriptor, self)
             due = self.taken.get(descriptor, 0) + unread - _SLACK_BYTES
-            self._closed[descriptor] = self._now(), due, peer
+            self.closed[descriptor] = self._now(), due, peer
 
     def open(self, *, is_drained: bool) -> None:
         """Open the gates whose messages are taken, or all if drained."""
         self.drains += is_drained
         self.is_drained = is_drained
-        if not self._closed:
+        if not self.closed:
             return
         latest = self._now() - CLOSED_S
-        for descriptor, (since, due, peer) in list(self._closed.items()):
+        for descriptor, (since, due, peer) in list(self.closed.items()):
             if since <= latest and (is_drained or self.taken.get(descriptor, 0) >= due):
-                del self._closed[descriptor]
+                del self.closed[descriptor]
                 if is_drained and peer is not None:
                     peer.untold = max(0, self._received(descriptor) - peer.taken)
                 self._unread.read(descriptor, self)
