@@ -235,17 +235,15 @@ class ClientIOThread:
             elif isinstance(command, OutcomeHandled):
                 self._session.received.finish(command)
             elif not isinstance(command, WakeCommand):
-                self._session.add(command.request, self.batcher.take(command))
-                if self._connection.silent_since is None:
+                if not self._session.busy:
                     self._connection.silent_since = self._monotonic()
+                self._session.add(command.request, self.batcher.take(command))
 
     def _deadline_of(self, command: CloseCommand) -> float:
         """Return when a close ends the thread; a second close gives no more time."""
         before = math.inf if self._close_deadline is None else self._close_deadline
         now = self._monotonic()
-        silent_since = self._connection.silent_since
-        if silent_since is None:
-            silent_since = now
+        silent_since = self._connection.silent_since if self._session.busy else now
         return min(before, now + command.seconds, silent_since + command.patience)
 
     def _finish_for_callers(self) -> None:
@@ -261,7 +259,6 @@ class ClientIOThread:
     def _take_answered_flushes(self) -> list[FlushCommand]:
         if self._session.busy:
             return []
-        self._connection.silent_since = None
         flushes, self._flushes = self._flushes, []
         return flushes
 
@@ -350,8 +347,6 @@ class ClientIOThread:
         """End a caller's use of the connection. Idempotent."""
         if not self.turn.is_mine:
             return
-        if not self._session.busy:
-            self._connection.silent_since = None
         if self._left or self._interrupted or not self._connection.is_calm:
             with contextlib.suppress(MailboxClosed):
                 self._mailbox.send(WakeCommand())
