@@ -172,7 +172,7 @@ class ServerState:
         """How many operations and outcomes count towards the server's limit.
 
         Pending operations, unacknowledged outcomes, and acknowledged ones beyond the kept number,
-        which the journal does not have yet.
+        which the journal does not have yet. Without the outcomes of the open transaction.
         """
         return self.parts.lists.pending + self.retention.unacknowledged + self.retention.overdue
 

@@ -126,12 +126,13 @@ class SubmitRequests:
 
         `first`: the request's earlier answer.
         """
-        client = self._state.clients.record(command.client)
         refused: list[Refusal] = []
         known: list[Known] = []
         outcomes: list[OutcomeRecord] = []
         done = _taken_at_first(request, first)
-        room = _Room(transaction.total, self._state.memory_left)
+        client = self._state.clients.record(command.client)
+        total = self._state.total + len(transaction.outcomes)
+        room = _Room(total, self._state.memory_left)
         for index, submission in enumerate(request.operations):
             fields: SubmissionFields = astuple(submission)
             before = self._holder(fields)

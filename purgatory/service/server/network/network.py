@@ -198,9 +198,9 @@ class Network:
             waiting.begin(is_shared=self._requests.is_shared)
         if self._has_unread() and self._may_read():
             self._read()
-        self.reception.gates.open(is_drained=not self._unread)
         if self._may_take_waiting():
             self._take_waiting()
+        self.reception.gates.open(is_drained=not self._unread)
         self._store.dispatch(self._now, is_closing=self.reception.closing)
 
     def shut_down(self, error: Exception | None = None) -> None:

@@ -182,8 +182,9 @@ class KeyEvents:
             if state.spreads.in_order:
                 assert isinstance(operation, PendingOperation)
                 self.settle(operation)
-            if not operation.done():  # by an unfinished event
-                count += tell_key(operation, key, context)
+                if operation.done():
+                    continue
+            count += tell_key(operation, key, context)
         return count
 
     def _begin_spread(
