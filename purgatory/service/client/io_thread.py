@@ -87,7 +87,7 @@ class ClientIOThread:
         self._monotonic = platform.monotonic
         self._mailbox: Mailbox[IOCommand] = platform.mailbox()
         self.batcher: CallBatcher = CallBatcher(
-            self.post, self.is_closed, self.send_now, lambda: not self.turn.is_mine
+            self.post, self.is_closed, self.send_now, lambda: not self.turn.is_mine()
         )
         #: Held by the thread using the session, the connection and what follows below.
         self.turn: Turn = Turn()
@@ -279,15 +279,18 @@ class ClientIOThread:
 
     def _run_in_caller(self, step: Callable[[], bool]) -> bool:
         """Run a step in the caller's thread, if no other work waits."""
-        if not self._doorbell.can_lend or self.turn.is_mine:
+        if not self._doorbell.can_lend or self.turn.is_mine():
             return False
         try:
+            if not self.turn.try_take():
+                return False
             try:
-                return self.turn.try_take() and self._is_calm() and step()
+                return self._is_calm() and step()
             finally:
                 self._end_turn()
-        except BaseException:  # an interrupt may have hit the last line, too
-            self._end_turn()
+        except BaseException:  # an interrupt may have hit any line, the last one too
+            if self.turn.is_mine():
+                self._end_turn()
             raise
 
     def _is_calm(self) -> bool:
@@ -345,8 +348,6 @@ class ClientIOThread:
 
     def _end_turn(self) -> None:
         """End a caller's use of the connection. Idempotent."""
-        if not self.turn.is_mine:
-            return
         if self._left or self._interrupted or not self._connection.is_calm:
             with contextlib.suppress(MailboxClosed):
                 self._mailbox.send(WakeCommand())

@@ -177,7 +177,7 @@ class Session:
             messages += self._take_unwatched()
         if self.begun.leases and self.welcome is not None:
             messages += self.begun.take(self._seqs, self._max_items, self._version)
-        if self._resending.is_under_way:
+        if self._unanswered and self._resending.is_under_way:
             return messages + (self._resending.next() if self.welcome is not None else [])
         while self._unsent.batches and self.welcome is not None:
             unanswered = len(self._unanswered)
