@@ -129,9 +129,9 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
     ) -> Submission:
         texts = _watch_keys(keys)
         need = check_need(need, len(texts))
+        timeout_ms = to_ms(timeout, "timeout")
         kind = checked_text(kind, "kind")
         checked_id = "" if op_id is None else checked_text(op_id, "op_id")
-        timeout_ms = to_ms(timeout, "timeout")
         unique_ms = unique_ms_of(unique_for, op_id)
         options = None if unique_ms == MADE_UP else SubmissionOptions(unique_ms)
         packed = self._packed(payload)

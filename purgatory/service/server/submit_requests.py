@@ -174,10 +174,9 @@ class SubmitRequests:
         op_id, keys, timeout_ms, need, kind, payload, said = fields
         values: SubmissionValues = (op_id, keys, timeout_ms, need, kind, payload)
         options: Options | None = None
-        refusal = self._validator.check_submission(submission, values, client, room.total)
-        if refusal is None and said is not None:
+        if said is not None:
             values, options = self._with_options(values, said)
-            refusal = self._check_options(values, options)
+        refusal = self._refusal(submission, values, options, client, room.total)
         if refusal is not None:
             return refusal
         size = operation_bytes(op_id, kind, keys)
@@ -202,10 +201,20 @@ class SubmitRequests:
         options = Options(unique_ms, tags, said.priority, said.start_within_ms)
         return (op_id, keys, timeout_ms, need, kind, payload), options
 
-    def _check_options(self, values: SubmissionValues, options: Options) -> Refused | None:
+    def _refusal(
+        self,
+        submission: Submission,
+        values: SubmissionValues,
+        options: Options | None,
+        client: ClientRecord,
+        total: i64,
+    ) -> Refused | None:
+        refusal = self._validator.check_submission(submission, values, client, total, options)
+        if refusal is not None or options is None:
+            return refusal
         remembered = self._state.remembered
-        refusal = self._validator.check_options(values, options)
-        if refusal is None and remembered.refusal(options.unique_ms) is not None:
+        refusal = remembered.refusal(options.unique_ms)
+        if refusal is not None:
             remembered.reserved -= self._state.retention.end_periods(self._state.stamp.now_ms)
             refusal = remembered.refusal(options.unique_ms)
         return refusal
