@@ -156,6 +156,10 @@ class SubmitRequests:
         """Return the holder of a submission's id; None: the id is free."""
         op_id, said = fields[0], fields[6]
         known = self._state.known.get(op_id)
+        spreads = self._state.spreads
+        if spreads.by_key and spreads.settle is not None and isinstance(known, PendingOperation):
+            spreads.settle(known)  # an event may have ended it already
+            known = self._state.known.get(op_id)
         if isinstance(known, OutcomeRecord) and known.is_over(self._state.stamp.now_ms):
             return None
         if known is None and said is not None and said.unique_ms != MADE_UP:

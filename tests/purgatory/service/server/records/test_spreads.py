@@ -160,6 +160,17 @@ def test_what_comes_later_finds_it_done(server):
     assert len(found) == COUNT
 
 
+def test_a_submit_that_is_sent_again_meanwhile(server):
+    """Its operations have ended, whether on disk or not."""
+    server.submit(*(operation(op_id, "k") for op_id in IDS))
+    post_complete(server)
+    server.step(once=True)
+    server.post(Submit, [operation(op_id, "k") for op_id in IDS], seq=2)
+    replies, _ = server.step()
+    [answer] = [one for one in replies if isinstance(one, Submitted)]
+    assert [one.state for one in answer.known] == ["completed"] * COUNT
+
+
 def test_what_comes_later_changes_no_outcome(server):
     """The owner is told of the first event, also if another key's comes before it is on disk."""
     server.submit(*(operation(op_id, "k", op_id) for op_id in IDS))
