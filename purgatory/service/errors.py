@@ -248,6 +248,19 @@ def described(error: BaseException) -> tuple[str, str]:
         return "Error", f"the text of {what[0]} cannot be made: {what[1]}"
 
 
+#: Refusals after which a client sends the calls again, on the next connection.
+TRANSIENT: Final = (HelloRequired, ServerClosing, TooManyClients)
+#: Refusals for which a single call of a batch may be the reason.
+OF_ONE_CALL: Final = (
+    Malformed,
+    RequestFailed,
+    TimeoutTooLong,
+    TooLarge,
+    TooManyHeld,
+    TooManyItems,
+    TooManyKeys,
+    TooMuchMemory,
+)
 _REFUSALS: Final = {kind.code: kind for kind in Refused.__subclasses__()}
 
 

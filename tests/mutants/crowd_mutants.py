@@ -24,8 +24,8 @@ CROWD_MUTANTS = [
     Mutant(
         "a later event of another key changes the outcome of an earlier one",
         SERVER + "transactions/key_events.py",
-        "            if not operation.done():  # by an unfinished event\n",
-        "            if operation is not None:\n",
+        "                if operation.done():\n",
+        "                if operation is None:\n",
     ),
     Mutant(
         "after a failed commit an event forgets the operations it had ended",

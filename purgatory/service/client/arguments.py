@@ -9,6 +9,7 @@ from typing import Final, Protocol, TypeAlias, TypeGuard
 
 from purgatory.durations import parse_duration
 from purgatory.service.errors import OperationFailed, described
+from purgatory.service.protocol import DEFAULT, MADE_UP
 from timingwheel.lowlevel import check_count, plain_number, to_ms
 
 #: The largest number that the protocol has.
@@ -137,6 +138,13 @@ def not_one_of_two(first: str, second: str, *, is_both: bool) -> TypeError:
 def duration_ms(duration: Duration, what: str) -> int:
     """Return a duration in milliseconds, rounded up."""
     return to_ms(named_duration(duration, what) if isinstance(duration, str) else duration, what)
+
+
+def unique_ms_of(unique_for: Duration | None, given_id: str | None) -> int:
+    """Return for how long to remember an id."""
+    if unique_for is not None:
+        return duration_ms(unique_for, "unique_for")
+    return MADE_UP if given_id is None else DEFAULT
 
 
 def named_duration(text: str, what: str) -> float:

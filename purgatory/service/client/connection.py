@@ -91,8 +91,8 @@ class ServerConnection:
         self.frames_pending: bool = False
         self.monitor_pending: bool = False
         self.reconnect_at: float | None = None  # no connection until then
-        # Since when calls are unanswered and nothing has come; None: all are answered.
-        self.silent_since: float | None = None
+        # Since when nothing has come, while calls are unanswered.
+        self.silent_since: float = 0.0
         # Since when no server has answered on a connection; None while connected.
         self._away_since: float | None = self._monotonic()
         #: What is wrong with the connection, for error messages; empty while it is up.
@@ -156,7 +156,9 @@ class ServerConnection:
     @property
     def no_answer_since(self) -> float | None:
         """Since when no server answers; None: a server answers, or was not asked."""
-        return self.silent_since if self._away_since is None else self._away_since
+        if self._away_since is not None:
+            return self._away_since
+        return self.silent_since if self._session.busy else None
 
     @property
     def next_look_at(self) -> float | None:
@@ -341,8 +343,7 @@ class ServerConnection:
             self._is_welcome = True
             self._route.note_welcome()
         self._note_heard()
-        if self.silent_since is not None:
-            self.silent_since = self._monotonic()
+        self.silent_since = self._monotonic()
 
     def _note_heard(self) -> None:
         self._heard_at = self._monotonic()

@@ -88,7 +88,7 @@ class ClientIOThread:
         self._monotonic = platform.monotonic
         self._mailbox: Mailbox[IOCommand] = platform.mailbox()
         self.batcher: CallBatcher = CallBatcher(
-            self.post, self.is_closed, self.send_now, lambda: not self.turn.is_mine
+            self.post, self.is_closed, self.send_now, lambda: not self.turn.is_mine()
         )
         #: Held by the thread using the session, the connection and what follows below.
         self.turn: Turn = Turn()
@@ -236,17 +236,15 @@ class ClientIOThread:
             elif isinstance(command, OutcomeHandled):
                 self._session.received.finish(command)
             elif not isinstance(command, WakeCommand):
-                self._session.add(command.request, self.batcher.take(command))
-                if self._connection.silent_since is None:
+                if not self._session.busy:
                     self._connection.silent_since = self._monotonic()
+                self._session.add(command.request, self.batcher.take(command))
 
     def _deadline_of(self, command: CloseCommand) -> float:
         """Return when a close ends the thread; a second close gives no more time."""
         before = math.inf if self._close_deadline is None else self._close_deadline
         now = self._monotonic()
-        silent_since = self._connection.silent_since
-        if silent_since is None:
-            silent_since = now
+        silent_since = self._connection.silent_since if self._session.busy else now
         return min(before, now + command.seconds, silent_since + command.patience)
 
     def _finish_for_callers(self) -> None:
@@ -262,7 +260,6 @@ class ClientIOThread:
     def _take_answered_flushes(self) -> list[FlushCommand]:
         if self._session.busy:
             return []
-        self._connection.silent_since = None
         flushes, self._flushes = self._flushes, []
         return flushes
 
@@ -283,15 +280,18 @@ class ClientIOThread:
 
     def _run_in_caller(self, step: Callable[[], bool]) -> bool:
         """Run a step in the caller's thread, if no other work waits."""
-        if not self._doorbell.can_lend or self.turn.is_mine:
+        if not self._doorbell.can_lend or self.turn.is_mine():
             return False
         try:
+            if not self.turn.try_take():
+                return False
             try:
-                return self.turn.try_take() and self._is_calm() and step()
+                return self._is_calm() and step()
             finally:
                 self._end_turn()
-        except BaseException:  # an interrupt may have hit the last line, too
-            self._end_turn()
+        except BaseException:  # an interrupt may have hit any line, the last one too
+            if self.turn.is_mine():
+                self._end_turn()
             raise
 
     def _is_calm(self) -> bool:
@@ -349,10 +349,6 @@ class ClientIOThread:
 
     def _end_turn(self) -> None:
         """End a caller's use of the connection. Idempotent."""
-        if not self.turn.is_mine:
-            return
-        if not self._session.busy:
-            self._connection.silent_since = None
         if self._left or self._interrupted or not self._connection.is_calm:
             with contextlib.suppress(MailboxClosed):
                 self._mailbox.send(WakeCommand())

@@ -22,12 +22,13 @@ from purgatory.service.client.arguments import (
     filter_text,
     is_job,
     op_id_of,
+    unique_ms_of,
 )
 from purgatory.service.client.call_sender import packed_value
 from purgatory.service.client.calls import Keeping, RequestType
 from purgatory.service.client.futures import ReplyFuture, SubmissionReceipt
 from purgatory.service.client.io_thread import ClientIOThread
-from purgatory.service.client.jobs.later_job_calls import LaterJobCalls, unique_ms_of
+from purgatory.service.client.jobs.later_job_calls import LaterJobCalls
 from purgatory.service.client.leases.lease_calls import LeaseCalls
 from purgatory.service.client.patience import Patience
 from purgatory.service.client.repeats.later_repeat_calls import LaterRepeatCalls
@@ -128,9 +129,9 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
     ) -> Submission:
         texts = _watch_keys(keys)
         need = check_need(need, len(texts))
+        timeout_ms = to_ms(timeout, "timeout")
         kind = checked_text(kind, "kind")
         checked_id = "" if op_id is None else checked_text(op_id, "op_id")
-        timeout_ms = to_ms(timeout, "timeout")
         unique_ms = unique_ms_of(unique_for, op_id)
         options = None if unique_ms == MADE_UP else SubmissionOptions(unique_ms)
         packed = self._packed(payload)

@@ -31,20 +31,11 @@ from purgatory.service.client.unsent_calls import MAX_SENDINGS, Resending, Unsen
 from purgatory.service.client.worker_link import BEGIN_VERSION, BegunLeases, WorkerLink
 from purgatory.service.encoding import encode
 from purgatory.service.errors import (
-    HelloRequired,
-    Malformed,
+    OF_ONE_CALL,
+    TRANSIENT,
     RequestAbandoned,
-    RequestFailed,
-    ServerClosing,
     ServiceError,
     Standby,
-    TimeoutTooLong,
-    TooLarge,
-    TooManyClients,
-    TooManyHeld,
-    TooManyItems,
-    TooManyKeys,
-    TooMuchMemory,
     WrongVersion,
     error_for,
 )
@@ -60,32 +51,8 @@ PIPELINE_DEPTH: Final = 2
 #: Most unanswered messages: fewer than MOST_UNREAD of the server's flood gates, which stop reading
 #: a connection with more.
 MAX_UNANSWERED: Final = 12
-#: Errors after which the calls are sent again on the next connection.
-_TRANSIENT_CODES: Final = (HelloRequired.code, ServerClosing.code, TooManyClients.code)
-# Refusals for which a single call of a batch may be the reason.
-_OF_ONE_CALL: Final = (
-    Malformed,
-    RequestFailed,
-    TimeoutTooLong,
-    TooLarge,
-    TooManyHeld,
-    TooManyItems,
-    TooManyKeys,
-    TooMuchMemory,
-)
 # Messages that are no answer to a call. A set: `isinstance` takes a microsecond for each class.
-_NO_REPLIES: Final = frozenset(
-    (
-        Outcomes,
-        Jobs,
-        JobEnds,
-        CancelLeases,
-        LeaseReady,
-        protocol.Welcome,
-        protocol.Failure,
-        protocol.Ping,
-    )
-)
+_NO_REPLIES: Final = {*protocol.Push.__subclasses__(), protocol.Welcome, protocol.Failure}
 
 
 class Session:
@@ -210,7 +177,7 @@ class Session:
             messages += self._take_unwatched()
         if self.begun.leases and self.welcome is not None:
             messages += self.begun.take(self._seqs, self._max_items, self._version)
-        if self._resending.is_under_way:
+        if self._unanswered and self._resending.is_under_way:
             return messages + (self._resending.next() if self.welcome is not None else [])
         while self._unsent.batches and self.welcome is not None:
             unanswered = len(self._unanswered)
@@ -351,7 +318,7 @@ class Session:
         if isinstance(error, Standby):
             self.standby = error
             self.connection_lost = True
-        elif message.code in _TRANSIENT_CODES:
+        elif isinstance(error, TRANSIENT):
             self.connection_lost = True
         elif message.seq == self._hello_seq:
             if isinstance(error, WrongVersion) and self._version > OLDEST_VERSION:
@@ -369,7 +336,7 @@ class Session:
         The server refuses a message as a whole, and has done nothing of it. Or the answer was too
         large. The halves come after later messages, see `Client.defer`.
         """
-        if len(batch.calls) > 1 and isinstance(error, _OF_ONE_CALL):
+        if len(batch.calls) > 1 and isinstance(error, OF_ONE_CALL):
             self.finished_calls -= len(batch.calls)
             self._unsent.put_first(self._unsent.split(batch, len(batch.calls) // 2))
         else:

@@ -15,9 +15,8 @@ class Turn:
         #: The identity of the holding thread; 0: none.
         self.holder: int = 0
 
-    @property
     def is_mine(self) -> bool:
-        """Whether the calling thread holds the turn."""
+        """Tell whether the calling thread holds the turn."""
         return self.holder == get_ident()
 
     def try_take(self) -> bool:

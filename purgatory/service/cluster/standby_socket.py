@@ -95,7 +95,7 @@ class StandbySocket:
             poller.register(self._router, zmq.POLLIN)
             poller.register(self._wake.fileno(), zmq.POLLIN)
             while not self._wake.peek():
-                poller.poll(_CLOSED_MS if self._flood_gates.is_any_closed else _LOOK_MS)
+                poller.poll(_CLOSED_MS if self._flood_gates.closed else _LOOK_MS)
                 self._answer_all()
                 if self._most:
                     self._gate.check(behind=not self._flood_gates.is_drained)

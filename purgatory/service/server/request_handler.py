@@ -248,8 +248,8 @@ class RequestHandler:
             if self._is_spread(transaction, command, reply, session):
                 return
             frame = encode(reply)
-            transaction.remember_reply(session, seq, frame)
-        elif (session, seq) not in transaction.remembered:  # already on disk
+            replies.add(session, seq, frame, self._state.stamp.now_ms, transaction.changes)
+        elif not replies.is_new(session, seq):  # already on disk
             transaction.unconditional_replies.append((command.route, Raw(frame)))
             return
         transaction.writes.append((command, Raw(frame)))
@@ -295,7 +295,8 @@ class RequestHandler:
         self, transaction: Transaction, ended: SpreadRequest | MassCancel, seq: int, frame: bytes
     ) -> None:
         if ended.session:
-            transaction.remember_reply(ended.session, seq, frame)
+            now_ms, changes = self._state.stamp.now_ms, transaction.changes
+            self._state.replies.add(ended.session, seq, frame, now_ms, changes)
         transaction.late_replies += [(command.route, Raw(frame)) for command in ended.commands]
 
     def move_more(self, transaction: Transaction) -> None:

@@ -8,14 +8,13 @@ All of a transaction happens at one moment of the timer's clock.
 
 import sys
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
 
 from _purgatory_cpython import at_exit
 from _purgatory_cpython.mypyc_types import i64
-from purgatory.core.keys import distinct_keys
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import Outcome
 from purgatory.core.purgatory import Purgatory
@@ -174,9 +173,9 @@ class ServerState:
         """How many operations and outcomes count towards the server's limit.
 
         Pending operations, unacknowledged outcomes, and acknowledged ones beyond the kept number,
-        which the journal does not have yet.
+        which the journal does not have yet. Without the outcomes of the open transaction.
         """
-        return self.purgatory.delayed + self.retention.unacknowledged + self.retention.overdue
+        return self.parts.lists.pending + self.retention.unacknowledged + self.retention.overdue
 
     @property
     def memory_bytes(self) -> int:
@@ -214,11 +213,11 @@ class ServerState:
         """How many outcomes are unacknowledged."""
         return self.retention.unacknowledged
 
-    def watch(self, operation: PendingOperation, keys: Sequence[str]) -> None:
+    def watch(self, operation: PendingOperation, keys: tuple[str, ...]) -> None:
         """Let an operation wait for the keys and the deadline."""
         self._note_deadline(operation.op_deadline_ns)
         operation.unfinished = self.spreads
-        operation.keys = distinct_keys(keys)  # type: ignore[assignment]  # the texts it was given
+        operation.keys = keys if len(keys) == 1 else tuple(dict.fromkeys(keys))
         submit(self.parts, operation, operation.keys, is_internal=True)
         self.known[operation.op_id] = operation
 
@@ -286,7 +285,7 @@ class ServerState:
     def next_work_ms(self) -> int:
         """Return when jobs, repeats, named leases or deletions are due, at the earliest."""
         leases, retention, numbers = self.leases, self.retention, self.journal_numbers
-        times = [self.named_leases.next_wake_ms()]
+        times: list[int | None] = [at_ms for at_ms, _ in self.named_leases.times[:1]]
         if leases.by_number:
             times.append(leases.next_wake_ms(self.clock()))
         if self.repeats.by_key:

@@ -109,9 +109,10 @@ class SubmitRequests:
         The client may submit again when a job has ended, and its id is forgotten.
         """
         with suppress(TooManySessions):
+            replies, now_ms = self._state.replies, self._state.stamp.now_ms
             key = self._key(command)
-            self._state.replies.check_room(command.client, key)
-            transaction.remember_reply(key, command.request.seq, encode(reply))
+            replies.check_room(command.client, key)
+            replies.add(key, command.request.seq, encode(reply), now_ms, transaction.changes)
 
     def _submit(
         self,
@@ -125,15 +126,16 @@ class SubmitRequests:
 
         `first`: the request's earlier answer.
         """
-        client = self._state.clients.record(command.client)
         refused: list[Refusal] = []
         known: list[Known] = []
         outcomes: list[OutcomeRecord] = []
         done = _taken_at_first(request, first)
-        room = _Room(transaction.total, self._state.memory_left)
+        client = self._state.clients.record(command.client)
+        total = self._state.total + len(transaction.outcomes)
+        room = _Room(total, self._state.memory_left)
         for index, submission in enumerate(request.operations):
             fields: SubmissionFields = astuple(submission)
-            before = self._holder(fields, transaction.now_ms)
+            before = self._holder(fields)
             if before is not None and _is_of(before, command.client, submission):
                 _add_known(index, before, known, outcomes)
             elif index not in done:  # else the operation has ended, and the id was free again
@@ -150,13 +152,15 @@ class SubmitRequests:
             known = _known_as_at_first(known, first)
         return Submitted(request.seq, refused, known)
 
-    def _holder(
-        self, fields: SubmissionFields, now_ms: int
-    ) -> PendingOperation | OutcomeRecord | None:
+    def _holder(self, fields: SubmissionFields) -> PendingOperation | OutcomeRecord | None:
         """Return the holder of a submission's id; None: the id is free."""
         op_id, said = fields[0], fields[6]
         known = self._state.known.get(op_id)
-        if isinstance(known, OutcomeRecord) and known.is_over(now_ms):
+        spreads = self._state.spreads
+        if spreads.by_key and spreads.settle is not None and isinstance(known, PendingOperation):
+            spreads.settle(known)  # an event may have ended it already
+            known = self._state.known.get(op_id)
+        if isinstance(known, OutcomeRecord) and known.is_over(self._state.stamp.now_ms):
             return None
         if known is None and said is not None and said.unique_ms != MADE_UP:
             return self._remembered.find(op_id)
@@ -174,10 +178,9 @@ class SubmitRequests:
         op_id, keys, timeout_ms, need, kind, payload, said = fields
         values: SubmissionValues = (op_id, keys, timeout_ms, need, kind, payload)
         options: Options | None = None
-        refusal = self._validator.check_submission(submission, values, client, room.total)
-        if refusal is None and said is not None:
-            values, options = self._with_options(values, said, transaction.now_ms)
-            refusal = self._check_options(values, options, transaction.now_ms)
+        if said is not None:
+            values, options = self._with_options(values, said)
+        refusal = self._refusal(submission, values, options, client, room.total)
         if refusal is not None:
             return refusal
         size = operation_bytes(op_id, kind, keys)
@@ -190,11 +193,11 @@ class SubmitRequests:
         return None
 
     def _with_options(
-        self, values: SubmissionValues, said: SubmissionOptions, now_ms: int
+        self, values: SubmissionValues, said: SubmissionOptions
     ) -> tuple[SubmissionValues, Options]:
         op_id, keys, timeout_ms, need, kind, payload = values
         if said.due_ms is not None and need == 0:
-            timeout_ms = max(0, said.due_ms - now_ms)
+            timeout_ms = max(0, said.due_ms - self._state.stamp.now_ms)
         unique_ms = said.unique_ms
         if unique_ms == DEFAULT:
             unique_ms = self._state.remembered.remember_ms
@@ -202,13 +205,21 @@ class SubmitRequests:
         options = Options(unique_ms, tags, said.priority, said.start_within_ms)
         return (op_id, keys, timeout_ms, need, kind, payload), options
 
-    def _check_options(
-        self, values: SubmissionValues, options: Options, now_ms: int
+    def _refusal(
+        self,
+        submission: Submission,
+        values: SubmissionValues,
+        options: Options | None,
+        client: ClientRecord,
+        total: i64,
     ) -> Refused | None:
+        refusal = self._validator.check_submission(submission, values, client, total, options)
+        if refusal is not None or options is None:
+            return refusal
         remembered = self._state.remembered
-        refusal = self._validator.check_options(values, options)
-        if refusal is None and remembered.refusal(options.unique_ms) is not None:
-            remembered.reserved -= self._state.retention.end_periods(now_ms)
+        refusal = remembered.refusal(options.unique_ms)
+        if refusal is not None:
+            remembered.reserved -= self._state.retention.end_periods(self._state.stamp.now_ms)
             refusal = remembered.refusal(options.unique_ms)
         return refusal
 

@@ -55,16 +55,21 @@ class RequestValidator:
         self._safe_length: i64 = limits.text_bytes // 4
 
     def check_submission(
-        self, submission: Submission, values: SubmissionValues, client: ClientRecord, total: i64
+        self,
+        submission: Submission,
+        values: SubmissionValues,
+        client: ClientRecord,
+        total: i64,
+        options: Options | None = None,
     ) -> Refused | None:
         """Return why an operation is refused, if so.
 
-        `values`: the fields of `submission`.
+        `values`: the fields of `submission`, and `options` made of the last.
         `total`: operations and outcomes that count towards the server's limit.
         """
         op_id, keys, timeout_ms, need, kind, payload = values
-        # The common case.
-        if (
+        refusal: Refused | None = None
+        if not (  # mostly
             client.count < self._pending_per_client
             and total < self._pending
             and 0 <= timeout_ms <= self._timeout_ms
@@ -76,8 +81,10 @@ class RequestValidator:
             and 0 < len(op_id) <= self._safe_length
             and len(kind) <= self._safe_length
         ):
-            return None
-        return self._slow_check(submission, client, total)
+            refusal = self._slow_check(submission, client, total)
+        if refusal is None and options is not None:
+            refusal = self._check_options(values, options)
+        return refusal
 
     def _slow_check(
         self, submission: Submission, client: ClientRecord, total: int
@@ -105,8 +112,7 @@ class RequestValidator:
             return refusal
         return None
 
-    def check_options(self, values: SubmissionValues, options: Options) -> Refused | None:
-        """Return why a submission's options are refused, if so."""
+    def _check_options(self, values: SubmissionValues, options: Options) -> Refused | None:
         _, _, timeout_ms, need, _, _ = values
         within_ms = options.start_within_ms
         try:

@@ -92,24 +92,26 @@ TABLES: Final = {
 SHIFTED: Final = [name for name, shape in SHAPES.items() if shape.times and name != "deadlines"]
 
 
-def rows_of(changes: Changes) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the tables of SHAPES and QUEUES that changes write to, and flat lists of rows."""
-    for name in (*SHAPES, "queued_events", "queued_extensions"):
-        rows = getattr(changes, name)
-        if rows:
-            yield name, rows
+# The tables whose rows changes have in a list of the table's name.
+_LISTED: Final = (*SHAPES, "queued_events", "queued_extensions")
+# The tables from which changes delete by one key, and their lists of keys.
+_DELETED: Final = [(name, f"delete_{name}") for name in ("held", "named_leases", "limits")]
+
+
+def rows_of(changes: Changes) -> list[tuple[str, list[Any]]]:
+    """Return the tables of SHAPES and QUEUES that changes write to, and flat lists of rows."""
+    found = [(name, rows) for name in _LISTED if (rows := getattr(changes, name))]
     if jobs := changes.queued_jobs:
-        yield "queued_jobs", [jobs[-1].number, jobs[0].number, pack_jobs(jobs)]
+        found.append(("queued_jobs", [jobs[-1].number, jobs[0].number, pack_jobs(jobs)]))
+    return found
 
 
-def deleted_of(changes: Changes) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the tables from which changes delete by one key, and the keys."""
-    for name in ("held", "named_leases", "limits"):
-        keys = getattr(changes, f"delete_{name}")
-        if keys:
-            yield name, keys
+def deleted_of(changes: Changes) -> list[tuple[str, list[Any]]]:
+    """Return the tables from which changes delete by one key, and the keys."""
+    found = [(name, keys) for name, listed in _DELETED if (keys := getattr(changes, listed))]
     if changes.remembered is not None and changes.remembered.deleted:
-        yield "remembered", [place for _, place in changes.remembered.deleted]
+        found.append(("remembered", [place for _, place in changes.remembered.deleted]))
+    return found
 
 
 class OperationTable(Protocol):
@@ -150,11 +152,12 @@ class TableStore(Store):
     def _read_outcomes(self, seqs: Sequence[int]) -> list[StoredOutcome]:
         """Return outcomes as written, in order of `seq`."""
 
-    def _rows_of(self, changes: Changes) -> Iterator[tuple[str, list[Any]]]:
-        """Yield the tables that changes write to, and flat lists of rows; see `rows_of`."""
-        yield from rows_of(changes)
+    def _rows_of(self, changes: Changes) -> list[tuple[str, list[Any]]]:
+        """Return the tables that changes write to, and flat lists of rows; see `rows_of`."""
+        found = rows_of(changes)
         if changes.remembered is not None:
-            yield from self.remembered.rows_of(changes.remembered)
+            found += self.remembered.rows_of(changes.remembered)
+        return found
 
     # Operations and outcomes.
 
@@ -306,9 +309,9 @@ class RememberedTable(RememberedRows):
         if changes.shards:
             yield "remembered_shards", [value for row in changes.shards for value in row]
 
-    def metadata_of(self, changes: RememberedChanges | None) -> dict[str, Any]:
+    def metadata_of(self, changes: RememberedChanges) -> dict[str, Any]:
         """Return the metadata that changes write."""
-        if changes is None or not (changes.rows or changes.deleted):
+        if not (changes.rows or changes.deleted):
             return {}
         return {COUNT: changes.count, LAST_PLACE: changes.last_place}
 

@@ -153,10 +153,11 @@ class ModelCheck:
             self._model.leases.disconnect(command.route)
         else:
             self._execute(command)
-        if self._model.stamp.now_ms != transaction.now_ms:
-            stamps = f"{transaction.now_ms}; expected {self._model.stamp.now_ms}"
+        now_ms = transaction.events._state.stamp.now_ms
+        if self._model.stamp.now_ms != now_ms:
+            stamps = f"{now_ms}; expected {self._model.stamp.now_ms}"
             self._fail(f"the stamp after {command} is {stamps}")
-            self._model.stamp.follow(transaction.now_ms)
+            self._model.stamp.follow(now_ms)
 
     def _execute(self, command: ClientRequest) -> None:
         """Have the model execute a request, and note what it is to be answered."""

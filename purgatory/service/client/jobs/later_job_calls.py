@@ -17,6 +17,7 @@ from purgatory.service.client.arguments import (
     filter_text,
     moment_ms,
     not_one_of_two,
+    unique_ms_of,
 )
 from purgatory.service.client.call_sender import CallSender
 from purgatory.service.client.futures import ReplyFuture
@@ -47,7 +48,6 @@ from purgatory.service.job_messages import (
     WatchJobs,
 )
 from purgatory.service.protocol import (
-    DEFAULT,
     MADE_UP,
     Submission,
     SubmissionOptions,
@@ -267,13 +267,6 @@ def job_id_of(job: JobName) -> str:
     if not isinstance(job_id, str):
         raise TypeError(f"job is {job!r}; expected the job's id, handle or status")
     return checked_text(job_id, "job")
-
-
-def unique_ms_of(unique_for: Duration | None, given_id: str | None) -> int:
-    """Return for how long to remember an id. Raises TypeError, ValueError."""
-    if unique_for is not None:
-        return duration_ms(unique_for, "unique_for")
-    return MADE_UP if given_id is None else DEFAULT
 
 
 def check_filters(*, order: str = "due", **filters: str | None) -> JobFilter:

@@ -89,7 +89,7 @@ class ControlRequests:
         self, transaction: Transaction, command: ClientRequest, request: RescheduleJobs
     ) -> JobsRescheduled | None:
         """Move jobs; None: the answer comes later."""
-        dues = [self._due_ms(move, transaction.now_ms) for move in request.moves]
+        dues = [self._due_ms(move, self._state.stamp.now_ms) for move in request.moves]
         moves = [
             (transaction.find(move.job_id, command.owner), due_ms)
             for move, due_ms in zip(request.moves, dues, strict=True)

@@ -75,8 +75,8 @@ class FloodGates:
         #: Whether memory was full at the watchdog's last look. The watchdog writes, any thread
         #: reads.
         self.is_memory_full: bool = False
-        # Closed gates by descriptor: since when, and the taken bytes that open the gate.
-        self._closed: dict[int, tuple[float, int]] = {}
+        #: Closed gates by descriptor: since when, and the taken bytes that open the gate.
+        self.closed: dict[int, tuple[float, int]] = {}
         #: How often all queues were found empty, and whether the last time. Any thread reads these.
         self.drains: int = 0
         self.is_drained: bool = False
@@ -123,22 +123,17 @@ class FloodGates:
         peer.due = received
         peer.untold = min(peer.untold, peer.due - peer.taken)
 
-    @property
-    def is_any_closed(self) -> bool:
-        """Whether any connection is left unread."""
-        return bool(self._closed)
-
     def close(self, descriptor: int, unread: int) -> None:
         """Leave a connection unread; `unread`: bytes received and not taken.
 
         Does nothing without filters, or on an ended connection.
         """
-        if descriptor in self._closed:
+        if descriptor in self.closed:
             return
         with contextlib.suppress(OSError, ValueError):
             self._unread.leave(descriptor, self)
             due = self._taken_of(descriptor) + unread - _SLACK_BYTES
-            self._closed[descriptor] = self._now(), due
+            self.closed[descriptor] = self._now(), due
 
     def _taken_of(self, descriptor: int) -> int:
         peer = self._peers.get(descriptor)
@@ -148,12 +143,12 @@ class FloodGates:
         """Open the gates whose messages are taken, or all if drained."""
         self.drains += is_drained
         self.is_drained = is_drained
-        if not self._closed:
+        if not self.closed:
             return
         latest = self._now() - CLOSED_S
-        for descriptor, (since, due) in list(self._closed.items()):
+        for descriptor, (since, due) in list(self.closed.items()):
             if since <= latest and (is_drained or self._taken_of(descriptor) >= due):
-                del self._closed[descriptor]
+                del self.closed[descriptor]
                 peer = self._peers.get(descriptor)
                 if is_drained and peer is not None:
                     peer.due = max(self._received(descriptor), 0)

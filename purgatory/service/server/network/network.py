@@ -198,9 +198,9 @@ class Network:
             waiting.begin(is_shared=self._requests.is_shared)
         if self._has_unread() and self._may_read():
             self._read()
-        self.reception.gates.open(is_drained=not self._unread)
         if self._may_take_waiting():
             self._take_waiting()
+        self.reception.gates.open(is_drained=not self._unread)
         self._store.dispatch(self._now, is_closing=self.reception.closing)
 
     def shut_down(self, error: Exception | None = None) -> None:
@@ -242,7 +242,7 @@ class Network:
         timeout = RETRY_S if self.connections.blocked else IDLE_CHECK_S
         if self.connections.workers:
             timeout = min(timeout, WORKER_PING_S)
-        if self.reception.gates.is_any_closed:
+        if self.reception.gates.closed:
             timeout = min(timeout, CLOSED_S)
         if not self.gate.is_open:  # opens when connections end, silently
             timeout = min(timeout, RETRY_S)
@@ -250,7 +250,7 @@ class Network:
         return self._time_left(min(timeout, due))
 
     def _pause_seconds(self) -> float:
-        if self.reception.gates.is_any_closed:
+        if self.reception.gates.closed:
             return FLOOD_PAUSE_S
         is_shared = self._store.with_store_thread and self._requests.is_shared
         return SHARED_PAUSE_S if is_shared else 0.0

@@ -47,7 +47,9 @@ class RememberedReplies:
         # The latest used is the last. (A dict finds its first entry by a scan of removed ones.)
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
         self._clients: dict[str, _ClientShare] = {}
-        # Forgotten by the open transaction, in order; a failed commit brings it back.
+        # Of the open transaction: a failed commit forgets the added (session, seq), and brings the
+        # others back, which were forgotten in this order.
+        self._added: set[tuple[str, int]] = set()
         self._evicted: list[tuple[str, int, bytes]] = []  # session, seq, frame
         self._dropped: list[tuple[str, _Session]] = []
 
@@ -88,6 +90,7 @@ class RememberedReplies:
         entry = self._session(key, at_ms)
         self._count(entry.owner, reply_bytes(len(frame)))
         entry.frames[seq] = frame
+        self._added.add((key, seq))
         changes.replies += (key, seq, at_ms, bytearray(frame))
         while len(entry.frames) > REPLIES_PER_SESSION:
             oldest, oldest_frame = entry.frames.popitem(last=False)
@@ -95,19 +98,24 @@ class RememberedReplies:
             self._evicted.append((key, oldest, oldest_frame))
             changes.delete_replies.append((key, oldest))
 
+    def is_new(self, key: str, seq: int) -> bool:
+        """Return whether the open transaction has added a reply."""
+        return (key, seq) in self._added
+
     def publish(self) -> None:
         """Keep committed changes."""
+        self._added.clear()
         self._evicted.clear()
         self._dropped.clear()
 
-    def roll_back(self, added: list[tuple[str, int]]) -> None:
-        """Forget the replies `added` (session, seq); bring back forgotten ones."""
+    def roll_back(self) -> None:
+        """Forget added replies; bring back forgotten ones."""
         for key, seq, frame in reversed(self._evicted):
             entry = self._sessions[key]
             entry.frames[seq] = frame
             entry.frames.move_to_end(seq, last=False)
             self._count(entry.owner, reply_bytes(len(frame)))
-        for key, seq in added:
+        for key, seq in self._added:
             self._take_back(key, seq)
         for key, entry in reversed(self._dropped):
             self._restore(key, entry)

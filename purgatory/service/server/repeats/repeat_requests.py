@@ -120,7 +120,7 @@ class RepeatRequests:
         if is_busy:
             record = record._replace(skipped=record.skipped + 1)
         else:
-            record = self._runs.submit(transaction, record, transaction.now_ms)
+            record = self._runs.submit(transaction, record, self._state.stamp.now_ms)
         transaction.repeats.put(record)
         return not is_busy
 

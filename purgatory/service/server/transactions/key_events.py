@@ -182,20 +182,23 @@ class KeyEvents:
             if state.spreads.in_order:
                 assert isinstance(operation, PendingOperation)
                 self.settle(operation)
-            if not operation.done():  # by an unfinished event
-                count += tell_key(operation, key, context)
+                if operation.done():
+                    continue
+            count += tell_key(operation, key, context)
         return count
 
     def _begin_spread(
         self, key: str, context: EventContext, watchers: list[DelayedOperation], last: int
     ) -> None:
         state = self._state
-        state.last_spread += 1
-        number, value, at_ms = state.last_spread, context.value, context.at_ms
+        number, value, at_ms = state.last_spread + 1, context.value, context.at_ms
         spread = Spread(number, key, value, at_ms, state.last_seq + 1, context.failed)
         spread.place = self._place
         spread.reach(watchers, last)
         context.reached = self._is_for_any(spread)
+        if not context.reached and key not in state.spreads.by_key:
+            return
+        state.last_spread = number
         state.spreads.add(spread)
         state.pending_bytes += spread.bytes
         self.begun.append(spread)

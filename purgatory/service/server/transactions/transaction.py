@@ -61,7 +61,6 @@ class Transaction(OutcomeReceiver):
         self.outcomes: list[Ended] = []
         self.deleted: list[OutcomeRecord] = []
         self.writes: list[tuple[ClientRequest, Any]] = []  # changing requests, with their replies
-        self.remembered: list[tuple[str, int]] = []  # session and number of replies
         #: How many new operations have ids from callers.
         self.given_ids: int = 0
         #: Ends whose ids are in use again.
@@ -90,19 +89,9 @@ class Transaction(OutcomeReceiver):
             self._repeats = RepeatChanges(self._state.repeats, self.changes)
         return self._repeats
 
-    @property
-    def now_ms(self) -> int:
-        """The stamp of what happens now, Unix milliseconds."""
-        return self._state.stamp.now_ms
-
     def _deadline_ns(self, timeout_ms: i64) -> int:
         # Exact, but for a stamp that is ahead of the clock.
         return max(self.clock_ns, self._state.stamp.now_ms * NS_PER_MS) + timeout_ms * NS_PER_MS
-
-    @property
-    def total(self) -> int:
-        """The state's `total`, plus the outcomes of the transaction."""
-        return self._state.total + len(self.outcomes)
 
     def expire(self) -> None:
         """Expire what is due, of much a part, and release ended held events."""
@@ -179,15 +168,10 @@ class Transaction(OutcomeReceiver):
         job = operation.job = new_job(operation)
         self._state.jobs.bytes += life_bytes(job)
 
-    def remember_reply(self, session: str, seq: int, frame: bytes) -> None:
-        """Remember the encoded reply to a request of a session."""
-        self.remembered.append((session, seq))
-        self._state.replies.add(session, seq, frame, self.now_ms, self.changes)
-
     def extend(self, extension: TimeoutExtension, owner: str | None) -> bool:
         """Extend an operation; False if it has ended. `owner`: see `find`."""
-        now_ms = self.now_ms
         operation = self.find(extension.op_id, owner)
+        now_ms = self._state.stamp.now_ms
         if not isinstance(operation, PendingOperation) or now_ms > operation.op_deadline_ms:
             return False
         self._set_timeout(operation, extension.timeout_ms)
@@ -199,8 +183,8 @@ class Transaction(OutcomeReceiver):
         state.set_deadline(operation, self._deadline_ns(timeout_ms))
         self.changes.deadlines += (operation.number, operation.op_deadline_ms)
         if state.journal_numbers.is_used and operation.job is None:
-            number = state.journal_numbers.next_extension()
-            self.changes.queued_extensions += (number, operation.op_id, self.now_ms, timeout_ms)
+            number, now_ms = state.journal_numbers.next_extension(), state.stamp.now_ms
+            self.changes.queued_extensions += (number, operation.op_id, now_ms, timeout_ms)
 
     def move_job(self, entry: PendingOperation | OutcomeRecord | None, due_ms: int) -> bool:
         """Move a job to another time; False if it is none, runs, or has ended."""
@@ -208,7 +192,7 @@ class Transaction(OutcomeReceiver):
             return False
         if isinstance(entry, OutcomeRecord):
             return self.jobs.move(entry, due_ms)
-        self._set_timeout(entry, max(0, due_ms - self.now_ms))
+        self._set_timeout(entry, max(0, due_ms - self._state.stamp.now_ms))
         return True
 
     def find(self, op_id: str, owner: str | None) -> PendingOperation | OutcomeRecord | None:
@@ -222,7 +206,8 @@ class Transaction(OutcomeReceiver):
     def cancel(self, op_id: str, owner: str | None) -> bool:
         """Cancel an operation; False if it has ended. `owner`: see `find`."""
         operation = self.find(op_id, owner)
-        if not isinstance(operation, PendingOperation) or self.now_ms > operation.op_deadline_ms:
+        now_ms = self._state.stamp.now_ms
+        if not isinstance(operation, PendingOperation) or now_ms > operation.op_deadline_ms:
             return False
         return operation.cancel()
 
@@ -248,7 +233,7 @@ class Transaction(OutcomeReceiver):
         number = operation.number
         op_id = operation.op_id
         name = _name(outcome)
-        now_ms = self.now_ms
+        now_ms = state.stamp.now_ms
         if outcome is EXPIRED and operation.op_deadline_ms == now_ms:
             state.stamp.close(operation.keys)
         record = OutcomeRecord(seq, number, op_id, operation.client, name, now_ms, operation.job)
@@ -372,7 +357,7 @@ class Transaction(OutcomeReceiver):
             self.jobs.made_lease_ends.roll_back()
         if self._repeats is not None:
             self._repeats.roll_back()
-        state.replies.roll_back(self.remembered)
+        state.replies.roll_back()
         for operation, deadline_ns in reversed(self.extended):
             state.set_deadline(operation, deadline_ns)
         new = {operation.number for operation in self.submitted}

@@ -145,7 +145,8 @@ class PostgresStore(TableStore):
             if changes.delete_operations or changes.delete_outcomes:
                 made += self._deleting(changes, deletes)
             made += self._small.writing(self._rows_of(changes), changes)
-            made += self._metadata_statements(self.remembered.metadata_of(changes.remembered))
+            if changes.remembered is not None:
+                made += self._metadata_statements(self.remembered.metadata_of(changes.remembered))
         return made
 
     def _deleting(

@@ -175,6 +175,7 @@ class SqliteStore(TableStore):
         else:
             with self._transaction():
                 self._write(changes)
+                self._write_others(changes)
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -206,22 +207,20 @@ class SqliteStore(TableStore):
                 ) from error
 
     def _write(self, changes: Changes) -> None:
-        run = self._connection.execute
         if changes.operations:
             self._operations.write(changes.operations)
         if changes.progress:
             self._tables["progress"].write(changes.progress)
         if changes.outcomes:
-            self._outcomes.run(run, changes.outcomes)
-        if changes.has_others:
-            self._write_others(changes)
+            self._outcomes.run(self._connection.execute, changes.outcomes)
 
     def _write_others(self, changes: Changes) -> None:
         if changes.delete_operations:
             self._delete(changes)
         for name, rows in self._rows_of(changes):
             self._tables[name].write(rows)
-        self._write_metadata(self.remembered.metadata_of(changes.remembered))
+        if changes.remembered is not None:
+            self._write_metadata(self.remembered.metadata_of(changes.remembered))
         for seqs in chunks(changes.trim_attempts):
             sql = delete_early_attempts("attempts")
             self._connection.execute(f"{sql} AND seq IN {placeholders(seqs)}", seqs)

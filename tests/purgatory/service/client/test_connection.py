@@ -102,7 +102,7 @@ def test_when_it_connects_again(monkeypatch, now, opens):
 @pytest.mark.parametrize("frames", [0, 1, 3])
 def test_when_the_server_was_heard(frames):
     """When frames came; not when the socket had none."""
-    session = SimpleNamespace(standby=None, welcome=None, handle=lambda message: [])
+    session = SimpleNamespace(standby=None, welcome=None, busy=False, handle=lambda message: [])
     link = ServerConnection(("tcp://127.0.0.1:1",), session, SocketOptions(), None)
     link._socket, waiting = SimpleNamespace(getsockopt=lambda option: zmq.POLLIN), [b"?"] * frames
 
@@ -125,7 +125,10 @@ def test_when_the_server_was_heard(frames):
 def test_a_call_is_sent_at_once_or_not_at_all(messages):
     """As its session says; from then on the server is silent until it answers."""
     begun, sent = [], []
-    session = SimpleNamespace(begin=lambda request, call: begun.append((request, call)) or messages)
+    session = SimpleNamespace(
+        begin=lambda request, call: begun.append((request, call)) or messages,
+        busy=messages is not None,
+    )
     link = ServerConnection(("tcp://127.0.0.1:1",), session, SocketOptions(), None)
     link._socket = SimpleNamespace(
         send=lambda frame, flags: sent.append(frame), getsockopt=lambda option: zmq.POLLIN

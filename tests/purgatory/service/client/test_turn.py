@@ -36,10 +36,10 @@ def test_one_thread_at_a_time():
     """The thread that has it cannot take it again."""
     turn = Turn()
     assert turn.try_take()
-    assert turn.is_mine
+    assert turn.is_mine()
     assert not turn.try_take()
     turn.give_up()
-    assert not turn.is_mine
+    assert not turn.is_mine()
     assert turn.try_take()
 
 
@@ -71,7 +71,7 @@ def interrupted_give_up(place, folders):
     thread, taken, go_on = take_in_thread(turn)
     wait_for_waiting(turn)
     interrupter = interrupted_at(place, turn.give_up, folders)
-    if turn.is_mine:
+    if turn.is_mine():
         turn.give_up()
     assert taken.wait(HANG), interrupter.where
     go_on.set()

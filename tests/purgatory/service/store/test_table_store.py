@@ -47,10 +47,10 @@ def test_times_are_columns():
 def test_what_changes_write():
     """Each table has a list of that name; only those with rows are named."""
     changes = Changes()
-    assert list(rows_of(changes)) == []
+    assert rows_of(changes) == []
     for name in SHAPES:
         getattr(changes, name).append(1)
-    assert list(rows_of(changes)) == [(name, [1]) for name in SHAPES]
+    assert rows_of(changes) == [(name, [1]) for name in SHAPES]
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])

@@ -81,16 +81,16 @@ def test_too_many_messages_under_way(gates, connect):
     flooding.sendall(frame(MESSAGE_BYTES, more=False) * 3 * MOST_UNREAD)
     eventually(lambda: unreceived(flooding) == 0)
     gates.take(1 + MOST_UNREAD)
-    assert gates.gates.is_any_closed
+    assert gates.gates.closed
     flooding.sendall(frame(5, more=False))
     other.sendall(frame(7, more=False))
     gates.now += CLOSED_S
     gates.gates.open(is_drained=False)
-    assert gates.gates.is_any_closed
+    assert gates.gates.closed
     gates.take(2 * MOST_UNREAD)
     assert not gates.router.poll(50)
     gates.gates.open(is_drained=False)
-    assert not gates.gates.is_any_closed
+    assert not gates.gates.closed
     assert gates.take() == b"a" * 5
 
 
@@ -107,7 +107,7 @@ def test_bytes_that_are_never_taken(gates, connect):
     ):  # fmt: skip
         gates.now += seconds
         gates.gates.open(is_drained=is_drained)
-        assert gates.gates.is_any_closed is is_closed
+        assert bool(gates.gates.closed) is is_closed
     assert gates.take() == b"a" * 2
 
 
@@ -119,7 +119,7 @@ def test_as_many_as_a_client_may_have(gates, connect, size):
         peer.sendall(frame(size, more=False) * (MOST_UNREAD - 2) + PING)
         peer.sendall(frame(size) + frame(size, more=False))
         gates.take(MOST_UNREAD - 1)
-    assert not gates.gates.is_any_closed
+    assert not gates.gates.closed
 
 
 def test_bytes_that_are_no_messages(gates, connect):
@@ -130,7 +130,7 @@ def test_bytes_that_are_no_messages(gates, connect):
     for closed in (True, False, False):
         peer.sendall(frame(1, more=False) * MOST_UNREAD)
         gates.take(MOST_UNREAD)
-        assert gates.gates.is_any_closed is closed
+        assert bool(gates.gates.closed) is closed
         gates.now += CLOSED_S
         gates.gates.open(is_drained=True)
 
@@ -163,7 +163,7 @@ def test_what_is_no_connection(descriptor):
     made = FloodGates(UnreadConnections())
     made.close(descriptor, 1)
     made.open(is_drained=True)
-    assert not made.is_any_closed
+    assert not made.closed
 
 
 def test_connections_are_counted_and_forgotten():
@@ -188,11 +188,11 @@ def test_a_connection_that_is_older_than_thousands(gates, connect):
         for _ in range(3 * MOST_UNREAD):
             peer.sendall(frame(1, more=False))
             gates.take()
-        assert not gates.gates.is_any_closed
+        assert not gates.gates.closed
     peer.sendall(frame(MESSAGE_BYTES, more=False) * 3 * MOST_UNREAD)
     eventually(lambda: unreceived(peer) == 0)
     gates.take(2 * MOST_UNREAD)
-    assert gates.gates.is_any_closed
+    assert gates.gates.closed
 
 
 def test_a_connection_with_the_descriptor_of_an_earlier_one(gates, connect):
@@ -202,11 +202,11 @@ def test_a_connection_with_the_descriptor_of_an_earlier_one(gates, connect):
             for _ in range(3 * MOST_UNREAD):
                 peer.sendall(frame(MESSAGE_BYTES, more=False))
                 gates.take()
-            assert not gates.gates.is_any_closed
+            assert not gates.gates.closed
             peer.sendall(frame(MESSAGE_BYTES, more=False) * 3 * MOST_UNREAD)
             eventually(functools.partial(lambda one: unreceived(one) == 0, peer))
             gates.take(2 * MOST_UNREAD)
-            assert gates.gates.is_any_closed
+            assert gates.gates.closed
             gates.take(MOST_UNREAD)
             gates.now += 2 * CLOSED_S
             gates.gates.open(is_drained=True)

@@ -133,7 +133,7 @@ def test_while_memory_is_short_little_is_read_on(router):
         eventually(lambda: sum(size for _, size in _received_bytes(made.port)) > MIB)
         made.look()
         assert made.gates.is_memory_full
-        assert len(made.gates._closed) == 1
+        assert len(made.gates.closed) == 1
         small.sendall(frame(200, more=False))
         assert {len(made.read()) for _ in range(3)} == {10, 200, MIB}
         assert not is_cut_off(large)
@@ -149,7 +149,7 @@ def test_a_message_on_its_way(router):
         made.read()
         eventually(lambda: sum(size for _, size in _received_bytes(made.port)) > MIB // 2)
         made.look()
-        assert not made.gates.is_any_closed
+        assert not made.gates.closed
 
 
 def test_freed_memory_is_given_back(router):

@@ -113,6 +113,15 @@ def test_a_failure_for_many_ends_all_of_them(server):
     assert [result(one) for one in outcomes] == [["E", "why"]] * COUNT
 
 
+def test_an_event_for_none_of_many_writes_nothing(server):
+    """A key that has counted for all of them is answered even while the disk is full."""
+    server.submit(*(operation(op_id, "k", "other", need=2) for op_id in IDS))
+    assert server.complete("k").counts == [0]
+    server.faults.fail()
+    assert server.complete("k").counts == [0]
+    assert server.state.spreads.in_order == []
+
+
 def test_others_do_not_wait(server):
     """A request of another client is answered in the next transaction."""
     server.submit(*(operation(op_id, "k") for op_id in IDS))
@@ -149,6 +158,17 @@ def test_what_comes_later_finds_it_done(server):
         ("completed", "k", 1)
     }
     assert len(found) == COUNT
+
+
+def test_a_submit_that_is_sent_again_meanwhile(server):
+    """Its operations have ended, whether on disk or not."""
+    server.submit(*(operation(op_id, "k") for op_id in IDS))
+    post_complete(server)
+    server.step(once=True)
+    server.post(Submit, [operation(op_id, "k") for op_id in IDS], seq=2)
+    replies, _ = server.step()
+    [answer] = [one for one in replies if isinstance(one, Submitted)]
+    assert [one.state for one in answer.known] == ["completed"] * COUNT
 
 
 def test_what_comes_later_changes_no_outcome(server):
