@@ -72,7 +72,7 @@ def pack(value: Any) -> bytes:
         packed = encode(value)
     except OverflowError as error:
         raise TypeError("value cannot be sent: it has an integer beyond 64 bits") from error
-    except (RecursionError, TypeError) as error:
+    except (RecursionError, TypeError, UnicodeEncodeError) as error:
         raise TypeError(f"value cannot be sent: {error}") from error
     if is_too_deep(packed):
         raise TypeError(f"value cannot be sent: it has more than {MAX_LEVELS} levels")

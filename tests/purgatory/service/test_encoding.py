@@ -57,6 +57,7 @@ def test_items_are_counted_without_decoding(frame, count):
     ("value", "reason"),
     [
         (1 << 64, "it has an integer beyond 64 bits"),
+        ({"\ud800": 1}, "'utf-8' codec can't encode character"),
         ([-(1 << 63) - 1], "it has an integer beyond 64 bits"),
         (object(), "Encoding objects of type object is unsupported"),
     ],

@@ -306,6 +306,6 @@ def _checked_rate(per_second: object) -> float:
     rate = plain_number(per_second)
     if rate is None:
         raise TypeError(f"per_second is {per_second!r}; expected a number")
-    if not 0 <= rate < float("inf"):
-        raise ValueError(f"per_second is {per_second!r}; expected a number of 0 or more")
+    if not 0 <= rate < 1e308:
+        raise ValueError(f"per_second is {per_second!r}; expected a finite number of 0 or more")
     return float(rate)

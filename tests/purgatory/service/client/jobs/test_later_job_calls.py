@@ -320,6 +320,7 @@ BAD_VALUES = [
     lambda client: client.limit("mail", per_second=-0.5),
     lambda client: client.limit("mail", per_second=float("nan")),
     lambda client: client.limit("mail", per_second=float("inf")),
+    lambda client: client.limit("mail", per_second=10**400),  # no float holds it
 ]
 
 
