@@ -102,7 +102,7 @@ class LaterJobCalls(CallSender):
             with self._batcher.lock:
                 job_id = self._next_id()
         job_id = checked_text(job_id, "job_id")
-        keys = checked_texts(unless, "unless") or (own_key(job_id),)
+        keys = tuple(dict.fromkeys(checked_texts(unless, "unless"))) or (own_key(job_id),)
         kind, packed = checked_text(kind, "kind"), self._packed(payload)
         submission = Submission(
             job_id, keys, timeout_ms, 0, kind, packed, None if options == _PLAIN else options

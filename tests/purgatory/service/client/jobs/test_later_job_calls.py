@@ -64,7 +64,7 @@ def test_schedule(asking):
         payload=7,
         job_id="a",
         tags=["t", "u"],
-        unless=["k", "l"],
+        unless=["k", "l", "k"],
         unique_for=timedelta(days=2),
         priority=-10,
         start_within="5m",
