@@ -187,7 +187,11 @@ def check_registry(registry: object) -> None:
 
 
 def register(purgatory: ObservablePurgatory, registry: CollectorRegistry) -> None:
-    """Show a purgatory and its timer in a registry. ValueError if the name is taken."""
+    """Show a purgatory and its timer in a registry.
+
+    Raises TypeError for an object that is no registry, ValueError if the name is taken.
+    """
+    check_registry(registry)
     with _lock:
         members = _registered.get(id(registry))
         if members is None or not _is_in(registry, members):

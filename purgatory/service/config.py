@@ -273,8 +273,12 @@ _EXPECTED: Final[dict[Any, str]] = {
 }
 
 
+# The fields of a repeat count as items.
+_LEAST: Final = {"max_memory": 0, "max_items": 10}
+
+
 def _least(setting: Field[Any]) -> int:
-    return 0 if setting.name == "max_memory" else 1
+    return _LEAST.get(setting.name, 1)
 
 
 def _check(place: str, value: Any, setting: Field[Any]) -> None:

@@ -67,13 +67,18 @@ def decode_request(frame: bytes) -> Request:
 
 
 def pack(value: Any) -> bytes:
-    """Encode a user's value as MessagePack. Raises TypeError if not possible."""
+    """Encode a user's value as MessagePack.
+
+    Raises TypeError if not possible, ValueError for a text that UTF-8 cannot hold.
+    """
     try:
         packed = encode(value)
     except OverflowError as error:
         raise TypeError("value cannot be sent: it has an integer beyond 64 bits") from error
-    except (RecursionError, TypeError, UnicodeEncodeError) as error:
+    except (RecursionError, TypeError) as error:
         raise TypeError(f"value cannot be sent: {error}") from error
+    except UnicodeEncodeError as error:
+        raise ValueError(f"value cannot be sent: {error}") from error
     if is_too_deep(packed):
         raise TypeError(f"value cannot be sent: it has more than {MAX_LEVELS} levels")
     return packed

@@ -248,6 +248,11 @@ def described(error: BaseException) -> tuple[str, str]:
         return "Error", f"the text of {what[0]} cannot be made: {what[1]}"
 
 
+def summary_of(error: BaseException) -> str:
+    """Return the name of an error's class and, if there is one, its text, as `described` does."""
+    return ": ".join(filter(None, described(error)))
+
+
 #: Refusals after which a client sends the calls again, on the next connection.
 TRANSIENT: Final = (HelloRequired, ServerClosing, TooManyClients)
 #: Refusals for which a single call of a batch may be the reason.

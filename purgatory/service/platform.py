@@ -24,6 +24,8 @@ CAN_LEND: Final = sys.platform == "linux"
 #: A program takes a lease for shorter by this share: the server's clock may be faster, and systems
 #: correct a clock's speed by at most 500 parts in a million.
 CLOCK_ERROR: Final = 0.001
+# Most seconds that epoll_wait(2) and poll(2) sleep: 24 days.
+_LONGEST_S: Final = 2e6
 
 
 class Doorbell:
@@ -52,8 +54,11 @@ class Doorbell:
         self._descriptors.unregister(descriptor)
 
     def sleep(self, seconds: float | None) -> None:
-        """Wait until an unlent descriptor is readable, `seconds` at most (None: for ever)."""
-        self._bell.poll(seconds)
+        """Wait until an unlent descriptor is readable, `seconds` at most (None: for ever).
+
+        A sleep of more than 23 days may end early.
+        """
+        self._bell.poll(None if seconds is None else min(seconds, _LONGEST_S))
 
     def ready(self, seconds: float = 0.0) -> list[int]:
         """Return the readable descriptors, after at most `seconds`."""

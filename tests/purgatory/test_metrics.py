@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 
 from purgatory import Purgatory
 from purgatory.aio import AsyncPurgatory
-from purgatory.metrics import MetricsError, PurgatoryCollector, serve
+from purgatory.metrics import MetricsError, PurgatoryCollector, register, serve
 from purgatory.registry import live_purgatories
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness, Recorder, in_thread
 from timingwheel import InlineExecutor, ManualClock, Timer
@@ -190,6 +190,11 @@ class TestRegistry:
         p.close()  # a second close does not unregister the new one
         assert ("purgatory_operations_pending", (("name", "same"),)) in samples(registry)
         again.close()
+
+    def test_what_is_no_registry(self):
+        """It is refused by `register` as by the constructor."""
+        with Purgatory() as purgatory, pytest.raises(TypeError, match="registry is 'x'"):
+            register(purgatory, "x")
 
     def test_a_finalizer_closes_another_while_one_registers(self):
         """The collector may run the finalizer in the middle of a registration."""

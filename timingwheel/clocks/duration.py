@@ -69,12 +69,12 @@ def moment_to_ns(when: object, now_ns: int, wall_ns: int) -> int:
     Raises TypeError for another type, ValueError for NaN, infinity and a naive datetime.
     """
     if not isinstance(when, datetime):
-        if isinstance(when, timedelta):
+        if plain_number(when) is None:
             raise TypeError(f"when is {when!r}; expected seconds or an aware datetime")
         return seconds_to_ns("when", when)
     if when.utcoffset() is None:
         raise ValueError(f"when is {when!r}; expected a datetime with a time zone")
-    return _limited(now_ns + (when - _EPOCH) // _MICROSECOND * 1000 - wall_ns)
+    return _limited(now_ns + _timedelta_to_ns(when - _EPOCH) - wall_ns)
 
 
 def to_ms(delay: float | timedelta, name: str = "delay") -> int:
@@ -85,9 +85,7 @@ def to_ms(delay: float | timedelta, name: str = "delay") -> int:
 def seconds_to_ns(name: str, value: object) -> int:
     """Convert seconds, negative ones too; limited to 2**62 ns either way; see `to_ns`."""
     if isinstance(value, timedelta):
-        # Of the base class: a subclass may divide as it likes.
-        microseconds: Any = timedelta.__floordiv__(value, _MICROSECOND)
-        return _limited(microseconds * 1000)
+        return _limited(_timedelta_to_ns(value))
     number = plain_number(value)
     if number is None:
         raise TypeError(f"{name} is {value!r}; expected seconds (int, float) or a timedelta")
@@ -98,6 +96,12 @@ def seconds_to_ns(name: str, value: object) -> int:
     if type(number) is not float:
         return _limited(number * NS_PER_S)
     return _limited(math.ceil(Decimal(float.__repr__(number)) * NS_PER_S))
+
+
+def _timedelta_to_ns(value: timedelta) -> Any:
+    # Of the base class: a subclass may divide as it likes. pandas' has nanoseconds beside.
+    microseconds: Any = timedelta.__floordiv__(value, _MICROSECOND)
+    return microseconds * 1000 + (plain_number(getattr(value, "nanoseconds", 0)) or 0) % 1000
 
 
 def _limited(ns: Any) -> int:

@@ -65,6 +65,8 @@ class PoolExecutor:
 
     def _submit(self, run: RunBucket, bucket: TimerTaskList) -> None:
         future = self._pool.submit(self._job, run, bucket)
+        if not isinstance(future, concurrent.futures.Future):
+            raise TypeError(f"{self._pool!r}.submit returned {future!r}; expected a Future")
         with self._lock:
             self._running[future] = bucket
         future.add_done_callback(self._on_job_done)

@@ -15,7 +15,6 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from purgatory.errors import OperationCancelled
 from purgatory.service.client.arguments import Duration, JobName, checked_number, checked_seconds
-from purgatory.service.client.calls import CALLS_PER_MESSAGE
 from purgatory.service.client.client import CLOSE_TIMEOUT_S, Client
 from purgatory.service.client.functions import check_function, refuse_unfinished
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
@@ -129,7 +128,7 @@ class AsyncClient:
 
     async def acknowledge(self, numbers: Iterable[int]) -> int:
         """Like `Client.acknowledge`; sends each message after the answer to the one before."""
-        portions = in_portions(numbers, CALLS_PER_MESSAGE)
+        portions = in_portions(numbers, self._client._session.max_items)
         return sum([await self._answer(LaterCalls.acknowledge_later, some) for some in portions])
 
     @_like(Client.repeat)

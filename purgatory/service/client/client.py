@@ -26,7 +26,6 @@ from purgatory.service.client.arguments import (
     checked_number,
     checked_seconds,
 )
-from purgatory.service.client.calls import CALLS_PER_MESSAGE
 from purgatory.service.client.functions import check_function
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.io_thread import ClientIOThread, CloseCommand, FlushCommand
@@ -244,7 +243,7 @@ class Client(LaterCalls):
         The server sends them no more. Sends as many messages as needed.
         """
         self._refuse_in_callback()
-        portions = in_portions(numbers, CALLS_PER_MESSAGE)
+        portions = in_portions(numbers, self._session.max_items)
         return sum(self._wait(self.acknowledge_later(some)) for some in portions)
 
     def repeats(self) -> Sequence[RepeatHandle]:

@@ -31,7 +31,7 @@ from purgatory.service.client.patience import Patience
 from purgatory.service.client.route.socket_options import SocketOptions
 from purgatory.service.client.session import Session
 from purgatory.service.client.turn import Turn
-from purgatory.service.errors import ServiceError, Unavailable, described
+from purgatory.service.errors import ServiceError, Unavailable, summary_of
 from purgatory.service.platform import REAL_PLATFORM, LoopThread, Platform
 
 log: logging.Logger = logging.getLogger(__name__)
@@ -159,7 +159,7 @@ class ClientIOThread:
                     self._replace_connection()
         except BaseException as failure:
             log.exception("the I/O thread of a client failed")
-            self._error = Unavailable("the client has failed: " + ": ".join(described(failure)))
+            self._error = Unavailable("the client has failed: " + summary_of(failure))
         finally:
             self.shut_down()
 

@@ -91,7 +91,8 @@ class Session:
         self._resending = Resending(self._unanswered)
         self.finished_calls: int = 0  # sent or failed, since the start
         self._max_message_bytes = 0
-        self._max_items = CALLS_PER_MESSAGE
+        #: Most items of a message, as the server says.
+        self.max_items: int = CALLS_PER_MESSAGE
         self.welcome: protocol.Welcome | None = None  # of this connection
         #: The server's permanent refusal.
         self.failure: ServiceError | None = None
@@ -176,7 +177,7 @@ class Session:
         if self.job_waits.left:
             messages += self._take_unwatched()
         if self.begun.leases and self.welcome is not None:
-            messages += self.begun.take(self._seqs, self._max_items, self._version)
+            messages += self.begun.take(self._seqs, self.max_items, self._version)
         if self._unanswered and self._resending.is_under_way:
             return messages + (self._resending.next() if self.welcome is not None else [])
         while self._unsent.batches and self.welcome is not None:
@@ -199,7 +200,7 @@ class Session:
                 return None
         seq = next(self._seqs)
         batch, frame, error = self._unsent.fitting(
-            batch, seq, self._max_items, self._max_message_bytes
+            batch, seq, self.max_items, self._max_message_bytes
         )
         self.finished_calls += len(batch.calls)
         if error is not None:
@@ -260,7 +261,7 @@ class Session:
         self.welcome = message
         self._version = min(self._version, message.version)
         self._max_message_bytes = message.limits.message_bytes
-        self._max_items = min(CALLS_PER_MESSAGE, message.limits.items or CALLS_PER_MESSAGE)
+        self.max_items = min(CALLS_PER_MESSAGE, message.limits.items or CALLS_PER_MESSAGE)
         lost = self.job_waits.take_lost()
         self.finished_calls -= len(lost)  # made once more
         self.add(WatchJobs, lost)
@@ -381,12 +382,12 @@ class Session:
         done = self.received.take_handled()
         if self.welcome is None:
             return []
-        portions = in_portions(done, self._max_items)
+        portions = in_portions(done, self.max_items)
         return [encode(protocol.Acknowledge(next(self._seqs), some)) for some in portions]
 
     def _take_unwatched(self) -> list[bytes]:
         left = self.job_waits.take_left()
         if self.welcome is None:
             return []
-        portions = in_portions(left, self._max_items)
+        portions = in_portions(left, self.max_items)
         return [encode(WatchJobs(next(self._seqs), some, stop=True)) for some in portions]

@@ -20,7 +20,7 @@ from purgatory.service.errors import Standby
 from purgatory.service.protocol import Failure
 from purgatory.service.server.network.accept_gate import AcceptGate
 from purgatory.service.server.network.flood_gates import CLOSED_S, FloodGates
-from purgatory.service.server.network.router_socket import bind, bind_error, set_options
+from purgatory.service.server.network.router_socket import bind, set_options
 from purgatory.service.server.network.unfinished_messages import looks_at_peers
 from purgatory.service.server.network.unread_connections import UnreadConnections
 from purgatory.service.server.watchdog import Watchdog
@@ -81,10 +81,8 @@ class StandbySocket:
             if self._secure is not None:
                 self._secure(self._context, self._router)
             listener = bind(self._router, address)
-        except BaseException as error:
+        except BaseException:
             self._release()
-            if isinstance(error, zmq.ZMQError):
-                raise bind_error(address, error) from error
             raise
         self._gate = AcceptGate(listener, self._most, self._wake.fileno(), self._flood_gates)
         return self._router.getsockopt_string(zmq.LAST_ENDPOINT)

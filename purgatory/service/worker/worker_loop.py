@@ -20,7 +20,7 @@ from purgatory.service.client.futures import HandledReply
 from purgatory.service.client.later_calls import JobCalls
 from purgatory.service.client.worker_link import Asks, WorkerLink
 from purgatory.service.encoding import pack_result
-from purgatory.service.errors import TimeLimit, Unavailable, WorkerStuck, described
+from purgatory.service.errors import TimeLimit, Unavailable, WorkerStuck, summary_of
 from purgatory.service.job_messages import CancelLeases
 from purgatory.service.platform import Platform
 from purgatory.service.protocol import How, LeasedJob, LeaseEnd
@@ -382,7 +382,7 @@ class WorkerLoop:
         end.how = How.FAILED
         delay, longest, uniform = retry.delay, retry.max_delay, self._platform.uniform
         end.delay_ms = int(1000 * backoff_s(leased.attempt, delay, longest, uniform))
-        end.error = ": ".join(described(error))[:_ERROR_LENGTH]
+        end.error = summary_of(error)[:_ERROR_LENGTH]
         if held.is_cancelled and isinstance(error, asyncio.CancelledError):
             log.info("worker %r: job %r was cancelled", self._settings.name, leased.op_id)
             return

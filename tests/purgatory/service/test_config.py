@@ -203,6 +203,12 @@ def test_durations_that_no_server_counts(setting, value):
         Config(memory=True, **{setting: value})
 
 
+def test_a_request_of_one_repeat_fits():
+    """Fewer items are refused: the server could not be asked for a repeat, nor for some jobs."""
+    with pytest.raises(ConfigError, match="max_items is 9; expected a whole number, 10 to "):
+        Config(memory=True, max_items=9)
+
+
 @pytest.mark.parametrize("setting", ["max_pending", "max_keys", "max_message_bytes"])
 def test_limits_that_no_message_holds(setting):
     """A server with them could not be reached."""

@@ -35,6 +35,14 @@ def test_a_readable_descriptor_ends_the_sleep(doorbell, pipe):
     assert doorbell.ready() == []
 
 
+@pytest.mark.parametrize("seconds", [2**31 / 1000, 86_400 * 366, 1e10])
+def test_a_sleep_of_months(doorbell, pipe, seconds):
+    """A client whose timeout is longer than the system's longest sleep works as others do."""
+    os.write(pipe[1], b"x")
+    doorbell.sleep(seconds)
+    assert doorbell.ready() == [pipe[0]]
+
+
 @pytest.mark.skipif(not CAN_LEND, reason="nothing is lent on this system")
 def test_what_is_lent_wakes_its_borrower_only(doorbell, pipe):
     """The I/O thread sleeps on, until the descriptors are taken back."""

@@ -151,6 +151,26 @@ def test_bad_ticks(tick_ms):
         tick_to_ns(tick_ms, 10_000)
 
 
+@pytest.mark.parametrize(
+    ("nanoseconds", "more"), [(0, 0), (999, 999), (3_600_000_000_007, 7), (str, 0), (True, 0)]
+)
+def test_a_timedelta_with_nanoseconds(nanoseconds, more):
+    """Nanoseconds below a microsecond count, in a delay and in a moment: a task is not early."""
+
+    class Fine(timedelta):
+        pass
+
+    Fine.nanoseconds = nanoseconds
+    fine = Fine(hours=1)
+
+    class When(datetime):
+        def __sub__(self, other):
+            return fine
+
+    assert to_ns(fine) == 3600 * 10**9 + more
+    assert moment_to_ns(When(2026, 1, 1, tzinfo=UTC), 5, 0) == 5 + 3600 * 10**9 + more
+
+
 @pytest.mark.parametrize("tick_ms", BAD_TYPES)
 def test_bad_types_of_ticks(tick_ms):
     """A tick that is no int or float is a TypeError."""
@@ -166,6 +186,13 @@ def test_a_datetime_counts_from_the_wall_clock(zone, us):
     when = (wall + timedelta(microseconds=us)).astimezone(zone)
     wall_ns = int(wall.timestamp()) * 10**9
     assert moment_to_ns(when, 7, wall_ns) == 7 + us * 1000
+
+
+@pytest.mark.parametrize("when", [*BAD_TYPES, timedelta(1)])
+def test_no_moment(when):
+    """The error for an object that is no moment names both kinds of moments."""
+    with pytest.raises(TypeError, match=r"when is .*; expected seconds or an aware datetime"):
+        moment_to_ns(when, 7, 10**18)
 
 
 @pytest.mark.parametrize("when", [-5, 0, 2.5, 100])

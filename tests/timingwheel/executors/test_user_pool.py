@@ -194,6 +194,26 @@ class TestPool:
         assert [type(e) for e in told.errors] == [error] * 2
         assert ran == [0, 1]
 
+    @pytest.mark.parametrize("runs", [False, True])
+    def test_a_pool_whose_submit_returns_nothing(self, runs):
+        """on_error is told of each task that did not run in `submit`, and runs; close returns."""
+
+        class Forgetful(concurrent.futures.Executor):
+            def submit(self, fn, /, *args, **kwargs):
+                if runs:
+                    fn(*args, **kwargs)
+
+        told, ran = Recorder(), []
+        timer = timer_on(Forgetful(), on_error=told)
+        timer.schedule(1, ran.append, 1)
+        timer.schedule(0, ran.append, 0)
+        fire(timer)
+        timer.close()
+        assert ran == [0, 1]
+        assert [str(e).endswith("None; expected a Future") for e in told.errors] == [True] * (
+            0 if runs else 2
+        )
+
     def test_an_executor_of_the_users_that_raises(self):
         """A refusal after some of the tasks have run concerns the rest."""
 

@@ -102,7 +102,7 @@ class LaterJobCalls(CallSender):
             with self._batcher.lock:
                 job_id = self._next_id()
         job_id = checked_text(job_id, "job_id")
-        keys = checked_texts(unless, "unless") or (own_key(job_id),)
+        keys = tuple(dict.fromkeys(checked_texts(unless, "unless"))) or (own_key(job_id),)
         kind, packed = checked_text(kind, "kind"), self._packed(payload)
         submission = Submission(
             job_id, keys, timeout_ms, 0, kind, packed, None if options == _PLAIN else options
@@ -299,6 +299,6 @@ def _checked_rate(per_second: object) -> float:
     rate = plain_number(per_second)
     if rate is None:
         raise TypeError(f"per_second is {per_second!r}; expected a number")
-    if not 0 <= rate < float("inf"):
-        raise ValueError(f"per_second is {per_second!r}; expected a number of 0 or more")
+    if not 0 <= rate < 1e308:
+        raise ValueError(f"per_second is {per_second!r}; expected a finite number of 0 or more")
     return float(rate)

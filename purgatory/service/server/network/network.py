@@ -39,7 +39,7 @@ from purgatory.service.server.network.connections import Connections
 from purgatory.service.server.network.flood_gates import CLOSED_S
 from purgatory.service.server.network.lent_store import LentStore
 from purgatory.service.server.network.reception import Reception
-from purgatory.service.server.network.router_socket import bind, bind_error, set_options
+from purgatory.service.server.network.router_socket import bind, set_options
 from purgatory.service.server.store_loop import StoreLoop
 from purgatory.service.server.validation import RequestValidator
 from timingwheel.lowlevel import reduce_timer_slack
@@ -140,18 +140,12 @@ class Network:
             max_clients=self._max_clients,
         )
         set_options(router, address, SOCKET_FRAMES, 4 * self._validator.limits.message_bytes)
-        listener = -1
         try:
             if security is not None:
                 security(context, router)
-            if most_descriptors:
-                listener = bind(router, address)
-            else:
-                router.bind(address)
-        except BaseException as error:
+            listener = bind(router, address, finds_listener=most_descriptors > 0)
+        except BaseException:
             router.close(0)
-            if isinstance(error, zmq.ZMQError):
-                raise bind_error(address, error) from error
             raise
         self.descriptors = self.mailbox.fileno(), router.FD
         self.gate = AcceptGate(

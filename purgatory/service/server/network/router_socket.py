@@ -76,17 +76,22 @@ def set_options(socket: "Router", address: str, sent_frames: int, message_bytes:
         socket.setsockopt(option, value)
 
 
-def bind_error(address: str, error: zmq.ZMQError) -> ServerError:
-    """Return the error for a server whose socket could not be bound."""
-    reason = zmq.strerror(error.errno or 0)
-    return ServerError(
-        f"cannot listen at {address}: {reason}; expected tcp://HOST:PORT or ipc://PATH of this "
-        "machine, free of other programs"
-    )
+def bind(router: "Router", address: str, *, finds_listener: bool = True) -> int:
+    """Bind; return the listening descriptor, -1: unknown or not wanted. Raises ServerError."""
+    try:
+        if finds_listener:
+            return _bind_and_find(router, address)
+        router.bind(address)
+    except zmq.ZMQError as error:
+        reason = zmq.strerror(error.errno or 0)
+        raise ServerError(
+            f"cannot listen at {address}: {reason}; expected tcp://HOST:PORT or ipc://PATH of this "
+            "machine, free of other programs"
+        ) from error
+    return -1
 
 
-def bind(router: "Router", address: str) -> int:
-    """Bind; returns the listening descriptor, -1: unknown. Raises ZMQError."""
+def _bind_and_find(router: "Router", address: str) -> int:
     monitor = router.get_monitor_socket(zmq.EVENT_LISTENING)
     try:
         router.bind(address)

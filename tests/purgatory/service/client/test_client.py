@@ -1,5 +1,6 @@
 """Clients against a server in this process."""
 
+import asyncio
 import concurrent.futures
 import contextlib
 import os
@@ -322,6 +323,23 @@ def test_a_refused_submit_leaves_a_future_alone(serve, connect):
         refused.result(HANG)
     assert client.complete("k", 5) == 1
     assert future.result(HANG) == 5
+
+
+def test_a_server_that_takes_few_items(serve, connect):
+    """All calls can be made: the client spreads numbers over several messages."""
+    server = serve(memory=True, max_items=10)
+    client = connect(server, name="me")
+    assert client.repeat("r", every=5, kind="k").name == "r"
+    assert list(client.jobs(kind="k", state="ready")) == []
+    assert client.cancel_jobs(kind="k", tag="t") == 0
+    assert client.acknowledge(range(1, 50)) == 0
+
+    async def main():
+        async with AsyncClient(server.address, timeout=HANG) as other:
+            assert await other.unread() == []
+            assert await other.acknowledge(range(1, 50)) == 0
+
+    asyncio.run(main())
 
 
 def test_unread_outcomes(server, connect):

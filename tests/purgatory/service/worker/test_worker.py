@@ -74,7 +74,7 @@ def test_retries_and_dead_jobs(worker, client, caplog):
 
     @one.on("other", max_attempts=1)
     async def run_once(job):
-        raise KeyError("other")
+        raise KeyError  # without a text
 
     with one:
         for payload in ("good", "bad"):
@@ -86,7 +86,7 @@ def test_retries_and_dead_jobs(worker, client, caplog):
         dead = {job.job_id: job for job in client.jobs_page(state="dead").jobs}
         assert (dead["bad"].attempts, dead["bad"].payload) == (3, "bad")
         assert dead["bad"].error == "ValueError: no, not bad"
-        assert (dead["other"].attempts, dead["other"].error) == (1, "KeyError: 'other'")
+        assert (dead["other"].attempts, dead["other"].error) == (1, "KeyError")
         assert "attempt 3 of 3 at job 'bad' has failed" in caplog.text
         fail.clear()
         assert client.retry_job("bad")

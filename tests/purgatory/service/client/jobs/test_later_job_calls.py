@@ -64,7 +64,7 @@ def test_schedule(asking):
         payload=7,
         job_id="a",
         tags=["t", "u"],
-        unless=["k", "l"],
+        unless=["k", "l", "k"],
         unique_for=timedelta(days=2),
         priority=-10,
         start_within="5m",
@@ -320,6 +320,7 @@ BAD_VALUES = [
     lambda client: client.limit("mail", per_second=-0.5),
     lambda client: client.limit("mail", per_second=float("nan")),
     lambda client: client.limit("mail", per_second=float("inf")),
+    lambda client: client.limit("mail", per_second=10**400),  # no float holds it
 ]
 
 
