@@ -54,7 +54,8 @@ SLOW = tests/simulation tests/test_mutants.py tests/test_generated_mutants.py te
 	tests/purgatory/service/store/postgres tests/purgatory/service/store_copy tests/purgatory/trace/test_flights.py \
 	$(addprefix tests/purgatory/service/cluster/test_,clients_of_servers.py cluster_daemon.py two_servers.py) \
 	$(wildcard tests/purgatory/service/test_*.py)
-SLOW_NAMES = *interrupts.py *stress* *out_of_memory.py *_model.py *kill* test_lanes.py test_sections.py test_dead_workers.py
+SLOW_NAMES = *interrupts.py *interleavings.py *stress* *out_of_memory.py *_model.py *_exit.py *gevent.py *kill* \
+	test_lanes.py test_sections.py test_dead_workers.py
 test-quick: $(VENV)/.test      ## a part of the tests, in less than two minutes
 	$(BIN)/python $(PYTEST) $(ARGS) $(addprefix --ignore=,$(SPARK) $(TOOLS) $(SLOW)) \
 		$(patsubst %,--ignore-glob='*/%',$(SLOW_NAMES))
