@@ -12,7 +12,7 @@ SHORT_LIVED_OPTIONS = (
 
 # See `java_classes`. A Java that the archive is not of says so, unless its log is silent.
 CLASSES = Path(sys.prefix) / "spark-classes.jsa"
-if CLASSES.exists():
+if CLASSES.exists() and CLASSES.stat().st_size:
     SHORT_LIVED_OPTIONS += f" -XX:SharedArchiveFile={CLASSES} -Xlog:disable"
 
 # For tests that do not test the settings of a session.

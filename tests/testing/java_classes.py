@@ -32,6 +32,7 @@ def archive_classes(archive):
     SparkContext._gateway.shutdown()
     java.stdin.close()
     java.wait()
+    draft.touch()  # some Javas cannot write one
     draft.replace(archive)
 
 
