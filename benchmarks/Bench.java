@@ -14,7 +14,7 @@ import java.util.concurrent.TimeUnit;
 /**
  * The timers of the JVM at the work that bench_timer.py gives to those of Python.
  *
- * <p>{@code java -cp netty-common.jar Bench.java KIND PEER COUNT WARM [EDGE...]} prints the figures
+ * <p>{@code java -cp .:netty-common.jar Bench KIND PEER COUNT WARM [EDGE...]} prints the figures
  * as one line of JSON. Before what is measured come WARM rounds of the same work; EDGE are those of
  * the histogram of stalls. Where Java brings no compiler, Janino compiles this file: hence neither
  * lambdas nor {@code var}.

@@ -148,7 +148,9 @@ class HadoopFileSystem:
 
     def __init__(self, spark: SparkSession) -> None:
         context = spark.sparkContext
-        self._jvm: Any = context._jvm
+        # By whole names: Java would look for each part of a name in all of Spark's archives.
+        self._path: Any = getattr(context._jvm, "org.apache.hadoop.fs.Path")
+        self._texts: Any = getattr(context._jvm, "org.apache.commons.io.IOUtils")
         self._conf: Any = context._jsc.hadoopConfiguration()
 
     def qualified(self, path: str) -> str:
@@ -194,7 +196,7 @@ class HadoopFileSystem:
         system, at = self._at(path)
         stream = system.open(at)
         try:
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+            return str(self._texts.toString(stream, "UTF-8"))
         finally:
             stream.close()
 
@@ -239,7 +241,7 @@ class HadoopFileSystem:
         system.delete(at, True)
 
     def _at(self, path: str) -> tuple[Any, Any]:
-        at = self._jvm.org.apache.hadoop.fs.Path(path)
+        at = self._path(path)
         return at.getFileSystem(self._conf), at
 
 

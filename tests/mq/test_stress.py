@@ -83,6 +83,7 @@ def test_a_hundred_threads_closing_while_connecting(threads):
         pub.close()
         ctx.term()
         threads.join()
+        assert all(sub.closed for sub in subs)
 
 
 def test_workers_in_a_star(ctx, threads):

@@ -1,13 +1,16 @@
-"""A process that merges the output of a stream, to be killed at any moment; see `test_compaction`.
+"""Processes that merge the output of a stream, to be killed at any moment; see `test_compaction`.
 
     python -m tests.testing.killed_compaction CHECKPOINT ARCHIVE MEGABYTES
 
-It works in the Java process of the test, which survives it and may even end its job. It prints a
-line when it begins.
+For each line of stdin a child begins, which prints its number; a line follows when the child has
+ended. A child works in the Java process of the test, which survives it and may even end its job. A
+fork takes no time to import Spark.
 """
 
 import functools
+import os
 import sys
+import traceback
 
 from pyspark import SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -28,10 +31,29 @@ def main(checkpoint, archive, max_bytes):
     """Merge what is committed, unless killed."""
     spark = joined_session()
     merge = functools.partial(merge_parquet, spark)
-    sys.stdout.write("begun\n")
-    sys.stdout.flush()
+    say(str(os.getpid()))
     Archive(spark, checkpoint, archive, merge).take(max_bytes)
 
 
+def say(line):
+    """Write a line to the test."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def run_child(*arguments):
+    """Merge in a child, and wait for its end."""
+    child = os.fork()
+    if child == 0:
+        try:
+            main(*arguments)
+        except BaseException:
+            traceback.print_exc()
+        os._exit(0)
+    os.waitpid(child, 0)
+    say("ended")
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    for _ in sys.stdin:
+        run_child(sys.argv[1], sys.argv[2], int(sys.argv[3]))

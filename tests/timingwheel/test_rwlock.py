@@ -221,10 +221,13 @@ def test_release_write():
     lock.release_write()
     with lock:
         lock.release_write()
+        assert not lock.is_inside()
         with lock.reading():
             lock.release_write()
+            assert lock.is_inside()
     with lock:
-        pass
+        assert lock.is_inside()
+    assert not lock.is_inside()
 
 
 def test_a_writer_that_fails_leaves_the_lock_free():

@@ -2,16 +2,20 @@
 
 Spark calls `ShardProcessor` in Python workers, once a shard and micro-batch, in a single thread.
 All state is in Spark's state store, so a repeated task has the same result.
+
+Each query also starts a Python that only opens the state. `_frame` alone imports pandas: half of
+the time of that start.
 """
+
+from __future__ import annotations
 
 import gc
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import pandas as pd
 from pyspark.sql.streaming.stateful_processor import (
     StatefulProcessor,
     StatefulProcessorHandle,
@@ -26,6 +30,9 @@ from purgatory.spark.stream.shard import TABLES, Shard, compute_closed_ms
 from purgatory.spark.stream.shard_state import ShardState
 from purgatory.spark.stream.tick_table import Row
 from purgatory.spark.tables import schema
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # `output` is the kind of a row; `row` is a JSON object, except for outcomes.
 OUTPUT: Final = StructType(
@@ -101,7 +108,7 @@ class _ShardBatch:
         self._shard.advance(max(reached_ms, self._close_ms))
         outcomes = self._shard.outcomes
         if outcomes:
-            frame = pd.DataFrame(outcomes, columns=schema.OUTCOMES.names)
+            frame = _frame(outcomes, schema.OUTCOMES.names)
             yield frame.assign(output=OUTCOMES, row=None)[OUTPUT.names]
         rejected = [dict(zip(schema.REJECTED.names, row, strict=True)) for row in self._rejected]
         rows = [*self._late_rows(), *((REJECTED, row) for row in rejected)]
@@ -142,8 +149,14 @@ def _without_garbage_collection() -> Iterator[None]:
 
 def _json_frame(rows: list[tuple[str, dict[str, Any]]]) -> pd.DataFrame:
     texts = [(output, json.dumps(row, ensure_ascii=False)) for output, row in rows]
-    frame = pd.DataFrame(texts, columns=["output", "row"])
+    frame = _frame(texts, ["output", "row"])
     numbers = {f.name: 0 if isinstance(f.dataType, LongType) else None for f in OUTPUT}
     for name in schema.OUTCOMES.names:
         frame[name] = numbers[name]
     return frame[OUTPUT.names]
+
+
+def _frame(rows: list[Any], columns: list[str]) -> pd.DataFrame:
+    import pandas as pd  # noqa: PLC0415 - see the module's docstring
+
+    return pd.DataFrame(rows, columns=columns)

@@ -36,6 +36,9 @@ _JSON: Final = "JSON"  # texts, for all readers
 _REPEATED: Final = "REPEATED"
 _READERS: Final = 8
 _OF_ARROW: Final = "ARROW:schema"
+_CONVERTER: Final = (
+    "org.apache.spark.sql.execution.datasources.parquet.ParquetToSparkSchemaConverter"
+)
 _Answer = TypeVar("_Answer")
 
 
@@ -146,12 +149,11 @@ def _columns(spark: SparkSession, footer: _Footer, names: Collection[str]) -> Fo
     typed = [name for name, kind in types.items() if kind != UNTYPED]
     if not typed:
         return FooterColumns("", tuple(types.items()))
-    columns = jvm.java.util.ArrayList()
+    columns = getattr(jvm, "java.util.ArrayList")()
     for name in typed:
         columns.add(footer.schema.getType(name))
-    chosen = jvm.org.apache.parquet.schema.MessageType("table", columns)
-    parquet = jvm.org.apache.spark.sql.execution.datasources.parquet
-    converter = parquet.ParquetToSparkSchemaConverter(spark._jsparkSession.sessionState().conf())
+    chosen = getattr(jvm, "org.apache.parquet.schema.MessageType")("table", columns)
+    converter = getattr(jvm, _CONVERTER)(spark._jsparkSession.sessionState().conf())
     return FooterColumns(str(converter.convert(chosen).json()), tuple(types.items()))
 
 
@@ -166,13 +168,15 @@ def _read_footers(spark: SparkSession, files: Sequence[str]) -> list[_Footer]:
     """Read footers, several at a time: an object store answers slowly."""
     context = spark.sparkContext
     jvm: Any = context._jvm
-    settings = jvm.org.apache.hadoop.conf.Configuration(context._jsc.hadoopConfiguration())
+    # By whole names: Java would look for each part of a name in all of Spark's archives.
+    configuration = getattr(jvm, "org.apache.hadoop.conf.Configuration")
+    settings = configuration(context._jsc.hadoopConfiguration())
     # Without files of checksums: Hadoop cannot name the one of a file with a colon.
     settings.set("fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
     settings.set("fs.file.impl.disable.cache", "true")
-    # Each part of these names is a question to Java.
-    path, hadoop = jvm.org.apache.hadoop.fs.Path, jvm.org.apache.parquet.hadoop
-    source, reader = hadoop.util.HadoopInputFile, hadoop.ParquetFileReader
+    path = getattr(jvm, "org.apache.hadoop.fs.Path")
+    source = getattr(jvm, "org.apache.parquet.hadoop.util.HadoopInputFile")
+    reader = getattr(jvm, "org.apache.parquet.hadoop.ParquetFileReader")
 
     def read(file: str) -> _Footer:
         opened = reader.open(source.fromPath(path(file), settings))

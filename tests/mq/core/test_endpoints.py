@@ -132,6 +132,7 @@ def test_twenty_routers_never_bound():
     for router in routers:
         router.close()
     ctx.term()
+    assert ctx.closed
 
 
 def test_term_while_pending_is_closed_later(threads):
@@ -171,6 +172,8 @@ def test_connect_beside_term(threads):
         threads.start(connect)
         threads.start(term)
         threads.join()
+        assert ctx.closed
+        assert push.closed
 
 
 def test_messages_of_a_closed_socket_survive_until_the_bind(socket):
@@ -331,9 +334,17 @@ def test_connecting_twice_makes_two_pipes(socket):
 def test_contexts_are_apart(ctx):
     """A name belongs to one context."""
     other = zmq.Context()
-    with ctx.socket(zmq.PULL) as one, other.socket(zmq.PULL) as two:
+    with (
+        ctx.socket(zmq.PULL) as one,
+        other.socket(zmq.PULL) as two,
+        other.socket(zmq.PUSH) as push,
+    ):
         one.bind(URL)
         two.bind(URL)
+        push.connect(URL)
+        push.send(b"x")
+        assert two.recv() == b"x"
+        assert one.poll(0) == 0
     other.term()
 
 

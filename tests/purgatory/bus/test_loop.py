@@ -508,6 +508,7 @@ class TestClose:
         bus = Bus("b", print)
         bus.mailbox = ClosedMeanwhile()
         bus.flush(lambda: False, None)
+        assert bus.mailbox.depth == 0
 
     def test_a_loop_that_ends_before_its_first_look(self, monkeypatch):
         """The last operation completes, and the loop ends, before the loop has read anything."""

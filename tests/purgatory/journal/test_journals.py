@@ -346,6 +346,7 @@ def test_a_directory_is_released_beside_a_forked_child(tmp_path):
     try:
         journal.close()
         ParquetJournal(tmp_path).close()
+        assert os.waitpid(child, os.WNOHANG) == (0, 0)  # it lived meanwhile
     finally:
         os.close(writer)
         os.close(reader)

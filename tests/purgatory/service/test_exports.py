@@ -26,4 +26,4 @@ def test_importing_the_package_needs_no_extra():
         "purgatory.service.Config, purgatory.service.OperationIdTaken\n"
         "assert not {'zmq', 'msgspec', 'uvicorn'} & set(sys.modules), sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0

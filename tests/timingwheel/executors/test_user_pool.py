@@ -160,6 +160,7 @@ class TestPool:
             fire(timer)
             eventually(lambda count=number + 1: len(ran) == count)
         timer.close()
+        assert ran == [0, 1, 2]
 
     def test_a_refused_task_can_be_cancelled(self):
         """Until it starts, as any other."""

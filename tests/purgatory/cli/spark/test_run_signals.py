@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from purgatory.trace import KeyEvent, Operation, write_events, write_operations
+from tests.testing.java import SHORT_LIVED_OPTIONS
 from tests.testing.stream_input import StreamInput
 
 
@@ -22,6 +23,7 @@ def started(*arguments):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        env=os.environ | {"SPARK_SUBMIT_OPTS": SHORT_LIVED_OPTIONS},
     )
     try:
         yield process

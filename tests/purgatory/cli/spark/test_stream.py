@@ -1,5 +1,8 @@
 """`purgatory spark run`, its progress and its metrics."""
 
+import contextlib
+from io import StringIO
+
 import pytest
 
 from purgatory.cli.entry_point import main
@@ -13,18 +16,16 @@ from tests.testing.stream_input import StreamInput
 pytestmark = pytest.mark.timeout(400)
 
 
-@pytest.fixture
-def feed(tmp_path):
-    """Two operations, of which one completes."""
-    feed = StreamInput(tmp_path)
+def make_feed(path):
+    """Write two operations, of which one completes."""
+    feed = StreamInput(path)
     feed.put("operations", [Operation("a", "", 0, 9, ("k",)), Operation("b", "", 5, 9, ("x",))])
     feed.put("events", [KeyEvent("k", 9), KeyEvent("q", 50)])
     return feed
 
 
-@pytest.fixture
-def arguments(feed):
-    """The command line for the feed."""
+def command(feed):
+    """Return the command line for a feed."""
     return [
         "spark",
         "run",
@@ -33,19 +34,39 @@ def arguments(feed):
     ]
 
 
-def test_until_end_gives_every_operation_its_outcome(spark, feed, arguments, capsys):
-    """Counts and the place of late rows are on stdout, a line for each batch on stderr."""
+@pytest.fixture
+def feed(tmp_path):
+    """Two operations, of which one completes."""
+    return make_feed(tmp_path)
+
+
+@pytest.fixture
+def arguments(feed):
+    """The command line for the feed."""
+    return command(feed)
+
+
+@pytest.fixture(scope="module")
+def ended(spark, tmp_path_factory):
+    """A stream of several micro-batches that has ended: its stdout, stderr and outcomes."""
+    feed = make_feed(tmp_path_factory.mktemp("ended"))
     feed.put("operations", [Operation("late", "", 0, 9, ("k",)), Operation("c", "", 60, 0, ("k",))])
-    assert main([*arguments, "--until-end", "--max-files", "1", "--watermark", "0"]) == 0
-    said = capsys.readouterr()
-    assert said.out.splitlines() == [
+    out, err = StringIO(), StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        given = ["--until-end", "--max-files", "1", "--watermark", "0"]
+        assert main([*command(feed), *given]) == 0
+    return feed, out.getvalue(), err.getvalue(), feed.outcomes()
+
+
+def test_until_end_gives_every_operation_its_outcome(ended):
+    """Counts and the place of late rows are on stdout, a line for each batch on stderr."""
+    feed, out, err, outcomes = ended
+    assert out.splitlines() == [
         f"3 operations: 1 completed, 2 expired, 0 pending -> {feed.out}",
         f"1 row late -> {feed.out}/_late",
     ]
-    assert (
-        "batch 0, event time 1970-01-01 00:00:00.004+00:00, 2 operations, 0 completed" in said.err
-    )
-    assert [(o.op_id, o.at_ms) for o in feed.outcomes()] == [("a", 9), ("b", 14), ("c", 60)]
+    assert "batch 0, event time 1970-01-01 00:00:00.004+00:00, 2 operations, 0 completed" in err
+    assert [(o.op_id, o.at_ms) for o in outcomes] == [("a", 9), ("b", 14), ("c", 60)]
 
 
 def test_a_checkpoint_that_does_not_fit_is_refused_in_one_line(spark, feed, arguments, capsys):
@@ -94,15 +115,13 @@ def test_extensions_held_and_failed_events(spark, feed, arguments, capsys):
     ]
 
 
-def test_how_far_a_compaction_is(spark, feed, arguments, capsys, tmp_path, monkeypatch):
+def test_how_far_a_compaction_is(ended, spark, capsys, tmp_path, monkeypatch):
     """It says how many files are merged, before and after each; only a terminal shows that."""
-    feed.put("events", [KeyEvent("z", 99)])
-    assert main([*arguments, "--until-end", "--max-files", "1"]) == 0
-    files = len(list(feed.out.glob("*.parquet")))
+    feed, *_ = ended
+    files = len(list(feed.out.glob("*.parquet"))) + 1  # the file of the late row
     texts = shown_progress.record(monkeypatch, stream)
-    capsys.readouterr()
     where = ("--checkpoint", str(feed.checkpoint), "--archive", str(tmp_path / "archive"))
     assert main(["spark", "compact", *where]) == 0
-    assert texts == ["0 files merged into 0", f"{counted(files, 'file')} merged into 1"]
+    assert texts == ["0 files merged into 0", f"{counted(files, 'file')} merged into 2"]
     said = capsys.readouterr()
-    assert said.out == f"{counted(files, 'file')} merged into 1 -> {tmp_path / 'archive'}\n"
+    assert said.out == f"{counted(files, 'file')} merged into 2 -> {tmp_path / 'archive'}\n"

@@ -231,7 +231,9 @@ class TestEnd:
 
     def test_close_without_start(self, keys):
         """Closing an authenticator that was not started does nothing."""
+        before = threading.enumerate()
         CurveAuthenticator(keys).close()
+        assert threading.enumerate() == before
 
 
 class TestPolicy:

@@ -198,6 +198,7 @@ class TestLife:
 
     def test_close_at_once(self, bench):
         """Closing right after the start ends the thread too."""
+        before = set(threading.enumerate())
         for _ in range(10):
             WebServer(
                 "127.0.0.1:0",
@@ -206,6 +207,7 @@ class TestLife:
                 health=str,
                 ready=str,
             ).close()
+        assert set(threading.enumerate()) <= before
 
     def test_close_with_a_peer_that_says_nothing(self, web):
         """An open connection delays `close` by about a second at most."""

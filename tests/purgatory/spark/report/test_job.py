@@ -65,16 +65,16 @@ def test_command_line(spark, journal, tmp_path, capsys):
     """The command uses the active session, and reports errors in one line."""
     page = tmp_path / "r.html"
     command = ["spark", "report", journal, "--html", str(page), "--share", "0.5", "--tick-ms", "10"]
-    assert main([*command, "--wheel-size", "20"]) == 0
-    assert page.exists()
-    steps = capsys.readouterr().err.splitlines()
-    assert steps[0].endswith(" s  starting Spark")
-    assert len(steps) == 8
     data = tmp_path / "data"
-    assert main([*command, "--against", journal, "--export", str(data)]) == 0
-    out = capsys.readouterr().out
-    assert "Nothing changed notably" in out
-    assert out.count("because they break a rule") == 2
+    command += ["--wheel-size", "20", "--against", journal, "--export", str(data)]
+    assert main(command) == 0
+    assert page.exists()
+    said = capsys.readouterr()
+    steps = said.err.splitlines()
+    assert steps[0].endswith(" s  starting Spark")
+    assert len(steps) == 1 + 2 * 5 + 2  # of each journal; then wheels and drawing
+    assert "Nothing changed notably" in said.out
+    assert said.out.count("because they break a rule") == 2
     assert {file.stem for file in data.iterdir()} == {
         *("kinds", "timeouts", "curves", "ends-by-kind", "week", "hot-keys", "wheels", "changes")
     }

@@ -9,6 +9,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -247,7 +248,7 @@ LONGEST_SECONDS = 1.0
 
 
 class KilledAgainAndAgain(threading.Thread):
-    """Starts a process that merges, and kills it at a random moment, until stopped."""
+    """Lets a process merge, and kills it at a random moment, again and again until stopped."""
 
     def __init__(self, spark, *arguments):
         super().__init__()
@@ -263,21 +264,31 @@ class KilledAgainAndAgain(threading.Thread):
 
     def run(self):
         """Kill until stopped."""
-        while not self.stopping.is_set():
-            process = subprocess.Popen(
-                self.command,
-                cwd=ROOT,
-                env=self.environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            if process.stdout.readline():
-                self.stopping.wait(random.uniform(0, LONGEST_SECONDS))  # no event tells the moment
-            process.kill()
+        with subprocess.Popen(
+            self.command,
+            cwd=ROOT,
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as parent:
+            while not self.stopping.is_set():
+                self.kill_one(parent)
+            _, said = parent.communicate()
+        self.errors += [said] if "Error" in said else []
+
+    def kill_one(self, parent):
+        """Let the parent start a child, and kill that some time later."""
+        parent.stdin.write("\n")
+        parent.stdin.flush()
+        line = parent.stdout.readline()
+        if line.strip().isdigit():
+            self.stopping.wait(random.uniform(0, LONGEST_SECONDS))  # no event tells the moment
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(line), signal.SIGKILL)
             self.kills += 1
-            _, said = process.communicate()
-            self.errors += [said] if "Error" in said else []
+            parent.stdout.readline()
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ import gzip
 import json
 import os
 from decimal import Decimal
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 
 import pyarrow as pa
@@ -253,21 +253,28 @@ def test_a_column_that_only_some_parquet_files_have_is_not_lost(spark, tmp_path)
     assert dict(values(good.select("op_id", "need"))) == {"a": 1, "b": 2}
 
 
+PARTITIONS = ["key=zzz", "at_ms=5", "hold_ms=7/failed=true", "date=1"]
+
+
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
-@pytest.mark.parametrize("partition", ["key=zzz", "at_ms=5", "hold_ms=7/failed=true", "date=1"])
-def test_names_of_directories_are_no_columns(spark, tmp_path, suffix, partition):
+def test_names_of_directories_are_no_columns(spark, tmp_path, suffix):
     """What a file holds counts, as in a replay, whatever its directory is called."""
-    below = tmp_path / "in" / partition
-    below.mkdir(parents=True)
-    (tmp_path / "in" / "other").mkdir()  # no partition: its files are not of the table
-    with write_events(tmp_path / "in" / "other" / f"no{suffix}") as out:
-        out.write(KeyEvent("no", 1))
-    with write_events(below / f"e{suffix}") as out:
-        out.write(KeyEvent("a", 1))
-    assert [KeyEvent("a", 1)] == list(read_events_in_process(tmp_path / "in"))
-    good = read_table(spark, str(tmp_path / "in"), EVENTS_TABLE).good
-    assert values(good.select("key", "at_ms")) == [("a", 1)]
-    assert {0} >= {row.hold_ms for row in good.collect() if "hold_ms" in good.columns}
+    tables = []
+    for number, partition in enumerate(PARTITIONS):
+        table = tmp_path / str(number)
+        (table / partition).mkdir(parents=True)
+        (table / "other").mkdir()  # no partition: its files are not of the table
+        with write_events(table / "other" / f"no{suffix}") as out:
+            out.write(KeyEvent("no", 1))
+        with write_events(table / partition / f"e{suffix}") as out:
+            out.write(KeyEvent(f"a{number}", 1))
+        assert [KeyEvent(f"a{number}", 1)] == list(read_events_in_process(table))
+        tables.append(read_table(spark, str(table), EVENTS_TABLE).good)
+    all_tables = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), tables)
+    rows = all_tables.collect()
+    assert sorted((row.key, row.at_ms) for row in rows) == [(f"a{n}", 1) for n in range(4)]
+    for name in {"hold_ms", "failed"} & {*all_tables.columns}:
+        assert not any(row[name] for row in rows)
 
 
 def test_a_column_that_only_the_directory_names_is_missing(spark, tmp_path):

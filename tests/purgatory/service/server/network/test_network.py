@@ -66,7 +66,7 @@ def test_what_is_left_unread_is_read_later(server, peer, monkeypatch, name, valu
         for client in (one, two):  # from here on several clients ask for something
             client.ask(Submit(1, [operation(f"{client}", timeout_ms=int(1000 * HANG))]))
     submit_many(one)
-    one.ask(Query(1, ["sync"]))
+    assert one.ask(Query(1, ["sync"])).seq == 1
 
 
 @pytest.mark.skipif(COMPILED, reason="a compiled method wants a network thread")

@@ -90,6 +90,7 @@ def test_what_is_no_connection(descriptor, tmp_path):
         gate.remove(MAX_WAITING + 1)
         end_connection(descriptor or file.fileno())
         file.write(b"x")
+    assert (tmp_path / "file").read_bytes() == b"x"
 
 
 def test_a_system_without_filters(make, monkeypatch):

@@ -178,7 +178,9 @@ def test_other_connections_of_the_process(router):
         thread.start()
         taken = 0
         while taken < MOST + MIB:
-            taken += len(taker.recv(1 << 16))
+            received = taker.recv(1 << 16)
+            assert received  # else the connection has ended
+            taken += len(received)
             if taken % (1 << 20) < 1 << 16:
                 made.look()
         thread.join()

@@ -74,7 +74,9 @@ NOTHING_DONE = KindSummary(
 def test_odd_journals_have_a_page(odd):
     """Missing and extraordinary values break neither page nor terminal."""
     Reader(make_page(odd, "journal"))
-    print_report(odd, Console(file=StringIO(), width=160))
+    out = StringIO()
+    print_report(odd, Console(file=out, width=160))
+    assert "Timeouts suggested" in out.getvalue()
 
 
 def test_empty_journal():
