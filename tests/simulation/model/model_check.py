@@ -169,7 +169,7 @@ class ModelCheck:
         elif type(request) in model.changes:
             frame, is_old = model.answer_once(command.client, command.session, request)
             if self._transaction is not None and self._transaction.events._state.spreads.in_order:
-                model.late_sessions.add((command.client, command.session))
+                model.late.setdefault((command.client, command.session), set()).add(request.seq)
             if is_old:
                 self._owed[command.route, frame] += 1
             else:

@@ -82,8 +82,8 @@ class ServerModel:
         self.replied_ms: dict[tuple[str, str], int] = {}
         #: Replies that this transaction has added.
         self.new_replies: set[tuple[str, str, int]] = set()
-        #: By client and session, those of which an answer may have come late.
-        self.late_sessions: set[tuple[str, str]] = set()
+        #: By client and session, the requests whose answer may have come late.
+        self.late: dict[tuple[str, str], set[int]] = {}
         self._clock_ns = 0
         self._places = 0
         self._given_ids = 0  # by callers, in the submission that came last
