@@ -24,6 +24,8 @@ _LOG_FORMATS: Final = ("text", "json")
 STORE_URLS: Final = ("postgresql://", "postgres://")
 # libzmq would take a larger port modulo 65,536.
 _MOST_PORT: Final = 65_535
+# No host, no port, or an IPv6 address alone.
+_INCOMPLETE: Final = re.compile(r"(tcp://)?(:[^:]*|[^:/]*|[^/]*[]:])")
 _ADDRESS: Final = re.compile(r"tcp://[^\s,/]+:(?P<port>[0-9]{1,5})|ipc://[^\s,]+")
 PARTITION: Final = re.compile(r"[a-z0-9_]{1,20}")
 #: The shortest `takeover_after`: a beat has to arrive within a quarter of it.
@@ -121,7 +123,9 @@ class Config:
         port = self.bind.rpartition(":")[2]
         if self.bind.startswith("tcp:") and port.isdecimal() and int(port) > _MOST_PORT:
             raise ConfigError(f"bind is {self.bind!r}; expected a port of at most {_MOST_PORT}")
-        if self.http_bind and ":" not in self.http_bind:
+        if self.bind.startswith("tcp:") and _INCOMPLETE.fullmatch(self.bind):
+            raise ConfigError(f"bind is {self.bind!r}; expected tcp://HOST:PORT or ipc://PATH")
+        if self.http_bind and _INCOMPLETE.fullmatch(self.http_bind):
             raise ConfigError(f"http_bind is {self.http_bind!r}; expected HOST:PORT, or nothing")
 
     def _check_store(self) -> None:

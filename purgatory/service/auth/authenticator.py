@@ -8,7 +8,6 @@ reload and close a `CurveAuthenticator`.
 
 import ipaddress
 import logging
-import re
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
@@ -27,7 +26,6 @@ _DOMAIN: Final = "purgatory"
 # Refused keys in the log, each once, until the list is read again: refused clients cannot fill the
 # disk.
 _MAX_LOGGED_KEYS: Final = 100
-_INCOMPLETE: Final = re.compile(r"(tcp://)?(:[^:]*|[^:/]*|[^/]*[]:])")
 
 
 class SocketSecurity(Protocol):
@@ -128,10 +126,10 @@ def authenticator_for(config: Config) -> CurveAuthenticator | None:
     `insecure`; KeysError for keys that cannot be read.
     """
     keys = KeyStore(config.keys_dir)
-    # The server has a more precise error for a bind that is no address, or lacks host or port.
+    # The server has a more precise error for a bind that is no address.
     binds = [config.bind] if "://" in config.bind else []
-    binds.append(config.http_bind)
-    open_binds = [bind for bind in binds if not (_INCOMPLETE.fullmatch(bind) or is_local(bind))]
+    binds += [config.http_bind] if config.http_bind else []
+    open_binds = [bind for bind in binds if not is_local(bind)]
     authenticator = CurveAuthenticator(keys) if SERVER in keys.names() else None
     if authenticator is None:
         trouble, verb = f"{keys.directory} has no key of the server", "new server"

@@ -182,7 +182,14 @@ def test_a_database_that_servers_share():
             )
         ),
         ({"bind": "tcp://127.0.0.1:65536"}, "expected a port of at most 65535"),
-        ({"http_bind": "7412"}, "http_bind is '7412'; expected HOST:PORT, or nothing"),
+        *(
+            ({"http_bind": bind}, f"http_bind is {bind!r}; expected HOST:PORT, or nothing")
+            for bind in ("7412", "x", "0.0.0.0", "0.0.0.0:", "[::]", ":80")
+        ),
+        *(
+            ({"bind": bind}, f"bind is {bind!r}; expected tcp://HOST:PORT or ipc://PATH")
+            for bind in ("tcp://0.0.0.0", "tcp://0.0.0.0:", "tcp://[::]", "tcp://:7411")
+        ),
         ({"partition": "orders"}, "partition is set; expected a store as well"),
         ({"require_replicated": True}, "require_replicated is set; expected a store as well"),
     ],

@@ -30,7 +30,7 @@ def test_limit(run, rows, client):
         (("--running", "5"), "come together"),
         (("mail", "--running", "-1"), "at least 0"),
         (("mail", "--per-second", "fast"), "'fast'; expected a number"),
-        (("mail", "--per-second", "nan"), "expected a number of 0 or more"),
+        (("mail", "--per-second", "nan"), "expected a finite number of 0 or more"),
     ],
 )
 def test_bad_limits(run, arguments, words):

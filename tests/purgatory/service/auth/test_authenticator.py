@@ -282,17 +282,6 @@ class TestPolicy:
             authenticator_for(Config(data_dir=tmp_path / "other", insecure=True, **options)) is None
         )
 
-    @pytest.mark.parametrize(
-        "options",
-        [
-            *({"http_bind": bind} for bind in ("x", "0.0.0.0", "0.0.0.0:", "[::]", ":80", "")),
-            *({"bind": bind} for bind in ("tcp://0.0.0.0", "tcp://0.0.0.0:", "tcp://[::]")),
-        ],
-    )
-    def test_an_incomplete_bind(self, tmp_path, options):
-        """A bind without host or port is not called reachable: the server says what is missing."""
-        assert authenticator_for(Config(data_dir=tmp_path, **options)) is None
-
     def test_on_loopback(self, tmp_path):
         """On loopback no keys are needed; a server that has some uses them."""
         config = Config(data_dir=tmp_path)

@@ -234,7 +234,7 @@ def test_no_caller_uses_a_connection_that_is_closed(fake, monkeypatch):
     close = loop._doorbell.close
 
     def close_in_turn():
-        turns.append(loop.turn.is_mine)
+        turns.append(loop.turn.is_mine())
         close()
 
     monkeypatch.setattr(loop._doorbell, "close", close_in_turn)
