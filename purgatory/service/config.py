@@ -60,7 +60,7 @@ class Config:
     )
     partition: str = _setting("", "name of a part of that database, with data of its own", "NAME")
     advertise: str = _setting(
-        "", "this server's address for clients and other servers (default: bind)", "ADDRESS"
+        "", "the server's address for clients and other servers (default: bind)", "ADDRESS"
     )
     takeover_after: float = _setting(
         5.0, "seconds without a sign of life after which a standby takes over"

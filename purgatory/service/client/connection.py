@@ -350,7 +350,7 @@ class ServerConnection:
         self._is_probed = False
 
     def receive_one(self) -> Any:
-        """Receive and decode a message, if there is one."""
+        """Receive and decode the next message, if any."""
         try:
             frame = self._socket.recv(zmq.NOBLOCK)
         except zmq.Again:

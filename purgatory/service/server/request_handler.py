@@ -248,7 +248,7 @@ class RequestHandler:
             if self._is_spread(transaction, command, reply, session):
                 return
             frame = encode(reply)
-            replies.add(session, seq, frame, self._state.stamp.now_ms, transaction.changes)
+            transaction.remember_reply(session, seq, frame)
         elif not replies.is_new(session, seq):  # already on disk
             transaction.unconditional_replies.append((command.route, Raw(frame)))
             return
@@ -295,8 +295,7 @@ class RequestHandler:
         self, transaction: Transaction, ended: SpreadRequest | MassCancel, seq: int, frame: bytes
     ) -> None:
         if ended.session:
-            now_ms, changes = self._state.stamp.now_ms, transaction.changes
-            self._state.replies.add(ended.session, seq, frame, now_ms, changes)
+            transaction.remember_reply(ended.session, seq, frame)
         transaction.late_replies += [(command.route, Raw(frame)) for command in ended.commands]
 
     def move_more(self, transaction: Transaction) -> None:

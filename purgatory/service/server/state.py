@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from _purgatory_cpython import at_exit
 from _purgatory_cpython.mypyc_types import i64
+from purgatory.core.keys import distinct_keys
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import Outcome
 from purgatory.core.purgatory import Purgatory
@@ -217,7 +218,7 @@ class ServerState:
         """Let an operation wait for the keys and the deadline."""
         self._note_deadline(operation.op_deadline_ns)
         operation.unfinished = self.spreads
-        operation.keys = keys if len(keys) == 1 else tuple(dict.fromkeys(keys))
+        operation.keys = distinct_keys(keys)  # type: ignore[assignment]  # the texts it was given
         submit(self.parts, operation, operation.keys, is_internal=True)
         self.known[operation.op_id] = operation
 
@@ -285,7 +286,7 @@ class ServerState:
     def next_work_ms(self) -> int:
         """Return when jobs, repeats, named leases or deletions are due, at the earliest."""
         leases, retention, numbers = self.leases, self.retention, self.journal_numbers
-        times: list[int | None] = [at_ms for at_ms, _ in self.named_leases.times[:1]]
+        times = [self.named_leases.next_wake_ms()]
         if leases.by_number:
             times.append(leases.next_wake_ms(self.clock()))
         if self.repeats.by_key:

@@ -16,7 +16,6 @@ commands come or operations are due, releases the commands, and sleeps. The star
 """
 
 import logging
-import sys
 from collections.abc import Callable
 from typing import Final
 
@@ -238,8 +237,11 @@ class StoreLoop:
         self.activity.deadline_ms = self._late_ms or (next_wake_ns or 0) // NS_PER_MS
         if self.requests.length or self._reads.waiting or (is_busy and not retry_ms):
             return 0.0
-        wake_ms = sys.maxsize if retry_ms else state.next_work_ms()
-        wake_ms = min(wake_ms, self._maintenance.wake_ms, self._commits.look_ms or sys.maxsize)
+        wake_ms = self._maintenance.wake_ms
+        if self._commits.look_ms:
+            wake_ms = min(wake_ms, self._commits.look_ms)
+        if not retry_ms:
+            wake_ms = min(wake_ms, state.next_work_ms())
         wake_ns = wake_ms * NS_PER_MS
         if not retry_ms and next_wake_ns is not None:
             wake_ns = min(wake_ns, next_wake_ns)

@@ -109,10 +109,9 @@ class SubmitRequests:
         The client may submit again when a job has ended, and its id is forgotten.
         """
         with suppress(TooManySessions):
-            replies, now_ms = self._state.replies, self._state.stamp.now_ms
             key = self._key(command)
-            replies.check_room(command.client, key)
-            replies.add(key, command.request.seq, encode(reply), now_ms, transaction.changes)
+            self._state.replies.check_room(command.client, key)
+            transaction.remember_reply(key, command.request.seq, encode(reply))
 
     def _submit(
         self,
@@ -131,8 +130,7 @@ class SubmitRequests:
         outcomes: list[OutcomeRecord] = []
         done = _taken_at_first(request, first)
         client = self._state.clients.record(command.client)
-        total = self._state.total + len(transaction.outcomes)
-        room = _Room(total, self._state.memory_left)
+        room = _Room(transaction.total, self._state.memory_left)
         for index, submission in enumerate(request.operations):
             fields: SubmissionFields = astuple(submission)
             before = self._holder(fields)

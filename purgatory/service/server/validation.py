@@ -69,7 +69,7 @@ class RequestValidator:
         """
         op_id, keys, timeout_ms, need, kind, payload = values
         refusal: Refused | None = None
-        if not (  # mostly
+        is_common = (
             client.count < self._pending_per_client
             and total < self._pending
             and 0 <= timeout_ms <= self._timeout_ms
@@ -80,7 +80,8 @@ class RequestValidator:
             and not keys[0].startswith(RESERVED)
             and 0 < len(op_id) <= self._safe_length
             and len(kind) <= self._safe_length
-        ):
+        )
+        if not is_common:
             refusal = self._slow_check(submission, client, total)
         if refusal is None and options is not None:
             refusal = self._check_options(values, options)

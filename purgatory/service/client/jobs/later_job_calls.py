@@ -1,6 +1,7 @@
 """LaterJobCalls: the calls of `LaterCalls` about jobs. Any thread may make a call."""
 
 import contextlib
+import sys
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, cast
@@ -299,6 +300,6 @@ def _checked_rate(per_second: object) -> float:
     rate = plain_number(per_second)
     if rate is None:
         raise TypeError(f"per_second is {per_second!r}; expected a number")
-    if not 0 <= rate < 1e308:
+    if not 0 <= rate <= sys.float_info.max:
         raise ValueError(f"per_second is {per_second!r}; expected a finite number of 0 or more")
     return float(rate)

@@ -211,6 +211,10 @@ class NamedLeases:
                     self.times = [(one.next_ms, one.name) for one in self.by_name.values()]
                     heapify(self.times)
 
+    def next_wake_ms(self) -> int | None:
+        """Return when to call `expire`, if ever."""
+        return self.times[0][0] if self.times else None
+
     def _touch(self, lease: NamedLease) -> None:
         if lease.name not in self.before:
             self.before[lease.name] = lease.held, dict(lease.waiters)

@@ -6,7 +6,7 @@ takes. If it has not taken all bytes of a moment by MOST_UNREAD messages later, 
 under way. Then the kernel drops what arrives, and the peer sends it again, until the thread has
 taken the connection's messages, or all queues are empty. Linux and TCP only.
 
-Any thread may call `close`; everything else is for the network thread.
+Any thread may call `close` and `taken`; everything else is for the network thread.
 """
 
 import contextlib
@@ -149,8 +149,7 @@ class FloodGates:
         for descriptor, (since, due) in list(self.closed.items()):
             if since <= latest and (is_drained or self._taken_of(descriptor) >= due):
                 del self.closed[descriptor]
-                peer = self._peers.get(descriptor)
-                if is_drained and peer is not None:
+                if is_drained and (peer := self._peers.get(descriptor)) is not None:
                     peer.due = max(self._received(descriptor), 0)
                     peer.untold = peer.due - peer.taken
                 self._unread.read(descriptor, self)

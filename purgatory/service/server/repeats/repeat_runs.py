@@ -156,7 +156,7 @@ class RepeatRuns:
         submission = Submission(job_id, (own_key(job_id),), 0, 0, repeat.kind, repeat.payload)
         options = Options(self._unique_ms(repeat), (repeat.name,))
         values: SubmissionValues = astuple(submission)[:6]
-        total = self._state.total + len(transaction.outcomes)
+        total = transaction.total
         refusal = self._validator.check_submission(submission, values, client, total)
         size = operation_bytes(job_id, values[4], values[1])
         if refusal is None and size + job_bytes(options.tags, submission.keys) > state.memory_left:

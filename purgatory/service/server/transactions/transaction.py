@@ -93,6 +93,15 @@ class Transaction(OutcomeReceiver):
         # Exact, but for a stamp that is ahead of the clock.
         return max(self.clock_ns, self._state.stamp.now_ms * NS_PER_MS) + timeout_ms * NS_PER_MS
 
+    @property
+    def total(self) -> int:
+        """The state's `total`, plus the outcomes of the transaction."""
+        return self._state.total + len(self.outcomes)
+
+    def remember_reply(self, session: str, seq: int, frame: bytes) -> None:
+        """Remember the encoded reply to a request of a session."""
+        self._state.replies.add(session, seq, frame, self._state.stamp.now_ms, self.changes)
+
     def expire(self) -> None:
         """Expire what is due, of much a part, and release ended held events."""
         state, outcomes = self._state, self.outcomes
