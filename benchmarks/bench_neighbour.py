@@ -1,6 +1,6 @@
 """What another client notices of a client that asks for much: its submits, and the server's memory.
 
-    python benchmarks/bench_neighbour.py [--scenes values,waiters,names,cancels,lists]
+    python benchmarks/bench_neighbour.py [--scenes values,waiters,timeouts,names,cancels,lists]
                                          [--operations N] [--seconds 20] [--json FILE]
 
 A server, a busy client and a calm client, each a process. The calm client submits one operation
@@ -8,12 +8,14 @@ every two milliseconds, alone at first, then while the busy client
 
 - `values`: completes a key with a value of 64 kB for which 20,000 operations wait,
 - `waiters`: completes a key with a small value for which 1,000,000 operations wait,
+- `timeouts`: has 300,000 operations that expire at one moment,
 - `names`: says a new name with each request, on one connection, as fast as it can,
 - `cancels`: cancels 100,000 jobs, by their tag,
 - `lists`: reads the first page of 1,000,000 jobs, by state, kind and tag, a hundred times each.
 
-In the first two the busy client reads all outcomes and acknowledges them: each has the value, and
-none is missing or comes twice. Memory is the server's largest resident size, beside `max_memory`.
+In the first three the busy client reads all outcomes and acknowledges them: each has the value if
+completed, and none is missing or comes twice. Memory is the server's largest resident size, beside
+`max_memory`.
 """
 
 import argparse
@@ -54,6 +56,7 @@ from purgatory.service.protocol import (
 SCENES = {
     "values": (20_000, 64_000, 1024),
     "waiters": (1_000_000, 10, 2048),
+    "timeouts": (300_000, 0, 2048),
     "names": (0, 0, 384),
     "cancels": (100_000, 0, 1024),
     "lists": (1_000_000, 0, 4096),
@@ -63,6 +66,7 @@ WAIT_MS = 600_000
 PAUSE_S = 0.002
 KINDS = 20
 PAGES = 100
+EXPIRY_S = 30.0  # seconds until the operations of `timeouts` expire: it submits them before
 CALM_S = 5.0  # seconds that the calm client is alone
 
 
@@ -87,9 +91,9 @@ class Peer:
         return decode_answer(self.socket.recv())
 
 
-def submission(op_id: str, key: str) -> Submission:
-    """Return an operation that waits for ten minutes."""
-    return Submission(op_id, (key,), WAIT_MS, 1, "", Raw(NOTHING))
+def submission(op_id: str, key: str, timeout_ms: int = WAIT_MS) -> Submission:
+    """Return an operation to submit."""
+    return Submission(op_id, (key,), timeout_ms, 1, "", Raw(NOTHING))
 
 
 class BusyClient:
@@ -98,7 +102,10 @@ class BusyClient:
     def __init__(self, address: str, scene: str, operations: int) -> None:
         self.peer = Peer(address, "busy")
         self.operations, self.size = operations, SCENES[scene][1]
-        self.run = self.say_names if scene == "names" else self.complete
+        runs = {"names": self.say_names, "timeouts": self.expire}
+        self.run = runs.get(scene, self.complete)
+        self.outcome = "expired" if scene == "timeouts" else "completed"
+        self.due = time.monotonic() + (EXPIRY_S if scene == "timeouts" else WAIT_MS / 1000)
         self.seen = bytearray(operations)
         self.twice = self.wrong = 0
 
@@ -107,7 +114,8 @@ class BusyClient:
         starts = range(0, self.operations, BATCH)
         for n, start in enumerate(starts):
             ids = range(start, min(start + BATCH, self.operations))
-            self.peer.send(Submit(n, [submission(str(number), "key") for number in ids]))
+            left_ms = round(1000 * (self.due - time.monotonic()))
+            self.peer.send(Submit(n, [submission(str(number), "key", left_ms) for number in ids]))
             if n >= 8:
                 self._take_answer()
         for _ in range(min(8, len(starts))):
@@ -122,13 +130,21 @@ class BusyClient:
         """Complete the key and read all outcomes; returns what became of them."""
         begin = time.perf_counter()
         completed = self._complete()
-        return {
-            "completed": completed,
-            "missing": self.seen.count(0),
-            "twice": self.twice,
-            "wrong": self.wrong,
-            "seconds": time.perf_counter() - begin,
-        }
+        return {"completed": completed, **self._found(time.perf_counter() - begin)}
+
+    def expire(self) -> dict[str, float]:
+        """Read all outcomes; the seconds begin with the timeouts."""
+        left = self.operations
+        while left > 0:
+            answer = self.peer.receive()
+            if isinstance(answer, Outcomes):
+                left -= len(answer.outcomes)
+                self._note(answer, NOTHING)
+        return self._found(time.monotonic() - self.due)
+
+    def _found(self, seconds: float) -> dict[str, float]:
+        missing = self.seen.count(0)
+        return {"missing": missing, "twice": self.twice, "wrong": self.wrong, "seconds": seconds}
 
     def _complete(self) -> int:
         """Return how many the key is said to have completed."""
@@ -148,7 +164,8 @@ class BusyClient:
         for outcome in answer.outcomes:
             self.twice += self.seen[int(outcome.op_id)]
             self.seen[int(outcome.op_id)] = 1
-            self.wrong += outcome.outcome != "completed" or bytes(outcome.result) != value
+            is_wrong = outcome.outcome != self.outcome or bytes(outcome.result) != value
+            self.wrong += is_wrong
         self.peer.send(Acknowledge(0, [outcome.number for outcome in answer.outcomes]))
 
     def say_names(self) -> NoReturn:

@@ -17,6 +17,7 @@ from purgatory.service.protocol import (
 )
 from purgatory.service.server.commands import ClientRequest
 from purgatory.service.server.memory import held_bytes, spread_bytes, value_bytes
+from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.state import ServerState
 from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.server.validation import RequestValidator, shown
@@ -101,6 +102,13 @@ class EventRequests:
         value = value_bytes(len(completion.value))
         # Count the operations that get the value only if room may be short.
         if value * len(self._state.known) > left:
-            watchers = self._state.watchers_of(completion.key)
-            size += value * sum(operation.need > 1 for operation in watchers)
+            size += value * self._count_with_several(completion.key)
         return size
+
+    def _count_with_several(self, key: str) -> int:
+        count = 0
+        for operation in self._state.parts.lists.watchers_of(key):  # perhaps a million
+            assert isinstance(operation, PendingOperation)
+            if operation.need > 1:
+                count += 1
+        return count
