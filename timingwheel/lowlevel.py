@@ -35,7 +35,13 @@ from timingwheel.reaper import ConditionWaiter, Reaper, Waiter, reduce_timer_sla
 from timingwheel.runner import is_process_exit
 from timingwheel.rwlock import is_owned
 from timingwheel.task import check_callback, in_copies_of, prepare_task, was_added
-from timingwheel.timer import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE, JOIN_GRACE_S, runs_on
+from timingwheel.timer import (
+    DEFAULT_TICK_MS,
+    DEFAULT_WHEEL_SIZE,
+    JOIN_GRACE_S,
+    advance_some,
+    runs_on,
+)
 from timingwheel.timer_core import (
     TimerCore,
     add_task,
@@ -66,6 +72,7 @@ __all__ = [
     "Waiter",
     "add_task",
     "add_task_at",
+    "advance_some",
     "check_callback",
     "check_count",
     "check_flag",

@@ -12,6 +12,7 @@ Past 400 lines: mostly the public interface.
 
 import concurrent.futures
 import contextlib
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -239,14 +240,15 @@ class Timer(TimerCore):
         left = self._time_left() if self._closed else None
         return delay if left is None else min(left, left if delay is None else delay)
 
-    def _drain(self) -> bool:
+    def _drain(self, batches: int = sys.maxsize) -> bool:
         self._executor.resume()
         self._deliver_all()  # left by an interrupt
         worked = False
         # Read once: tasks that come due meanwhile must not keep this call busy forever.
         now_ns = self._clock_reader.now_ns()
-        while self._wheels.drain_batch(now_ns):
+        while batches > 0 and self._wheels.drain_batch(now_ns):
             worked = True
+            batches -= 1
             self._deliver_all()
         if self._closed and self._time_left() == 0:
             self._cancel_pending()  # without a reaper, no other thread does
@@ -476,3 +478,14 @@ class Timer(TimerCore):
 def runs_on(timer: Timer, waiter: Waiter) -> bool:
     """Return whether a timer's reaper thread sleeps on `waiter` now."""
     return timer.running and waiter in timer._waiters
+
+
+def advance_some(timer: Timer, batches: int) -> bool:
+    """Advance the clock as `Timer.advance_clock` does, by at most so many batches of moved tasks.
+
+    Returns True if more is due: the next call continues. So a million tasks of one moment do not
+    stop a thread that has other work. Raises TimerForked.
+    """
+    timer._lock.check_usable()
+    timer._was_advanced = True
+    return timer._drain(batches) and timer.delay_to_next() == 0.0

@@ -24,6 +24,8 @@ from timingwheel import (
     monotonic_ms,
 )
 from timingwheel.clocks.duration import MAX_DELAY_S, MAX_NOW_NS
+from timingwheel.lowlevel import advance_some
+from timingwheel.wheel_state import DRAIN_BATCH
 
 HOW_TO_CALL = [
     *("function", "method", "partial", "call", "partial of call"),
@@ -701,3 +703,22 @@ class TestFreezegun:
             frozen.tick(1)
             assert fired.wait(HANG)
             timer.close()
+
+
+def test_a_clock_advanced_by_some_batches():
+    """Each call moves at most so many; the next one continues, and nothing is lost or twice."""
+    clock, ran = ManualClock(), []
+    timer = Timer(clock=clock, executor=InlineExecutor())
+    count = 3 * DRAIN_BATCH  # in one bucket of a higher level
+    for number in range(count):
+        timer.schedule(60, ran.append, number)
+    assert advance_some(timer, 2) is False
+    clock.advance(61)
+    steps = 0
+    while advance_some(timer, 1):
+        steps += 1
+        assert ran == []  # cascading
+    assert steps >= 3
+    assert ran == list(range(count))
+    assert advance_some(timer, 1) is False
+    timer.close()

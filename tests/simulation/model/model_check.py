@@ -23,10 +23,7 @@ from purgatory.service.server.commands import (
     TransactionReplies,
 )
 from purgatory.service.server.state import ServerState
-from purgatory.service.server.transactions.transaction import (
-    MAX_EXPIRED_PER_TRANSACTION,
-    Transaction,
-)
+from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.testing.world.process import Process
 from tests.simulation.model.lease_check import IN_MEMORY, LeaseCheck
 from tests.simulation.model.model_operation import ModelOperation, is_answer, is_result
@@ -99,7 +96,7 @@ class ModelCheck:
         self._check_outcomes(transaction)
         for operation in due.values():
             model.plan(operation)
-        if due and len(transaction.outcomes) < MAX_EXPIRED_PER_TRANSACTION:
+        if due and not transaction.is_behind:
             self._fail(f"is due, and has not expired: {next(iter(due.values()))}")
 
     def _check_outcomes(self, transaction: Transaction) -> None:

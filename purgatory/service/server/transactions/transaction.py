@@ -56,6 +56,8 @@ class Transaction(OutcomeReceiver):
         self._repeats: RepeatChanges | None = None  # likewise
         self._batch: OperationBatch | None = None  # the last of `changes.operations`
         self._batch_bytes = 0
+        #: Whether operations are due that the next transactions expire.
+        self.is_behind: bool = False
         self.submitted: list[PendingOperation] = []
         self.extended: list[tuple[PendingOperation, int]] = []  # with the deadline before
         self.outcomes: list[Ended] = []
@@ -105,7 +107,9 @@ class Transaction(OutcomeReceiver):
     def expire(self) -> None:
         """Expire what is due, of much a part, and release ended held events."""
         state, outcomes = self._state, self.outcomes
-        state.expire_due(self.clock_ns, lambda: len(outcomes) >= MAX_EXPIRED_PER_TRANSACTION)
+        self.is_behind = state.expire_due(
+            self.clock_ns, lambda: len(outcomes) >= MAX_EXPIRED_PER_TRANSACTION
+        )
         if state.held.by_key:
             self.events.release_held(self.clock_ms)
 

@@ -1,11 +1,18 @@
 """The state of a server, apart from its transactions."""
 
 from _purgatory_cpython import at_exit
+from purgatory.service.protocol import Submit, Submitted
 from purgatory.service.server.clock import NS_PER_MS, TICK_NS
 from purgatory.service.server.memory import PROCESS_BYTES
-from purgatory.service.server.state import COPIED_BYTES, DeferredExecutor, ServerState
-from tests.testing.step_server import START_MS, job, operation
+from purgatory.service.server.state import (
+    ADVANCE_BATCHES,
+    COPIED_BYTES,
+    DeferredExecutor,
+    ServerState,
+)
+from tests.testing.step_server import START_MS, StepServer, job, operation
 from timingwheel import ManualClock, Timer
+from timingwheel.wheel_state import DRAIN_BATCH
 
 
 def test_an_operation_belongs_to_its_client(step_server):
@@ -77,3 +84,24 @@ def test_an_interrupted_run_goes_on_later():
     assert (ran, bool(executor)) == (["first", "second", "third"], False)
     executor.interrupt()
     timer.close()
+
+
+def test_many_operations_of_one_moment(tmp_path):
+    """They come due in some transactions, and others' requests between; each one ends once."""
+    count = (ADVANCE_BATCHES + 2) * DRAIN_BATCH
+    server = StepServer(tmp_path / "db", pending=2 * count, pending_per_client=2 * count)
+    server.hello()
+    for start in range(0, count, DRAIN_BATCH):
+        numbers = range(start, start + DRAIN_BATCH)
+        server.submit(*[operation(str(number), "key", timeout_ms=60_000) for number in numbers])
+    server.time.ms += 60_001
+    server.post(Submit, [operation("other")])
+    [reply], _ = server.step(once=True)
+    assert isinstance(reply, Submitted)
+    ended = server.store_loop.ended
+    assert ended["expired"] == 0  # all are still moved
+    while server.store_loop.max_sleep() == 0:
+        server.step(once=True)
+    assert ended["expired"] == count
+    assert server.state.parts.lists.pending == 1
+    server.store.close()
