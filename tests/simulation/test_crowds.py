@@ -18,3 +18,9 @@ def test_events_for_crowds(monkeypatch):
         verdict = simulate(seed)
         assert not verdict.violation, f"seed {seed}: {verdict.violation}"
     assert max(added) > max(PORTIONS)
+
+
+def test_an_event_that_a_start_finishes_at_a_moved_time():
+    """In this world its last operations are of a commit in doubt, and the clock was set back."""
+    verdict = simulate(7011)
+    assert not verdict.violation, verdict.violation

@@ -58,6 +58,8 @@ class ModelCheck:
         self._late: Counter[tuple[bytes, bytes]] = Counter()  # when all operations have ended
         self._connections: Counter[str] = Counter()
         self._last_seq = 0
+        #: Operations that the process's start has ended, of earlier events.
+        self.ended_at_start: set[str] = set()
 
     def _fail(self, what: str) -> None:
         self._report(f"the model of the server says otherwise: {what}")
@@ -204,8 +206,11 @@ class ModelCheck:
         answer: TransactionReplies | None,
     ) -> None:
         """See `TransactionObserver`."""
-        if transaction is not self._transaction or not self._process.alive:
-            return  # of the server's start; or it was killed meanwhile
+        if not self._process.alive:
+            return  # killed meanwhile
+        if transaction is not self._transaction:
+            self.ended_at_start.update(ended.op_id for ended, _, _, _ in transaction.outcomes)
+            return
         if answer is None:
             return  # in doubt
         self.is_in_doubt = False

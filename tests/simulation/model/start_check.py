@@ -24,11 +24,15 @@ _RECENT_MS = 200_000
 
 
 class StartCheck:
-    """Compares `state`, which a server has just loaded, with a model."""
+    """Compares `state`, which a server has just loaded, with a model.
 
-    def __init__(self, model: ServerModel, state: ServerState) -> None:
+    `ended_at_start`: operations that the start has ended since.
+    """
+
+    def __init__(self, model: ServerModel, state: ServerState, ended_at_start: set[str]) -> None:
         self._model = model
         self._state = state
+        self._ended_at_start = ended_at_start
         self._shift_ms: int | None = None  # by which times were moved, if that is known
 
     def find_branch(self, *, is_in_doubt: bool) -> str:
@@ -183,16 +187,23 @@ class StartCheck:
                 kept = {seq: Reply(at_ms, frame) for at_ms, seq, frame in rows}
                 self._model.replies[name] = kept
 
+    def _move_ends(self) -> None:
+        """Move the times of what the start has ended, also those of a commit in doubt."""
+        by_ms = self._shift_ms or 0
+        for op_id in self._ended_at_start:
+            operation = self._model.known.get(op_id)
+            if operation is not None and operation.end is not None:
+                operation.end = operation.end._replace(at_ms=operation.end.at_ms + by_ms)
+                operation.submitted_ms += by_ms
+                operation.deadline_ns += by_ms * NS_PER_MS
+
     def _follow(self) -> None:
         """Take over what the start has changed: times, stamps, numbers, and what is deleted."""
         model, state = self._model, self._state
         model.known = {op_id: model.known[op_id] for op_id in state.known}
         model.stamp.restart(state.stamp.now_ms)
         model.unacknowledged.clear()
-        for operation in model.events.unpublished.values():  # the start ended them, at moved times
-            assert operation.end is not None
-            moved_ms = operation.end.at_ms + (self._shift_ms or 0)
-            operation.end = operation.end._replace(at_ms=moved_ms)
+        self._move_ends()
         model.events.unpublished.clear()
         model.restart_clock()
         for entry in state.known.values():
