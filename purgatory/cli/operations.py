@@ -13,6 +13,7 @@ from purgatory.cli.connection import BAD_NEWS, add_connection_options, answers, 
 from purgatory.cli.options import (
     COUNT,
     DURATION,
+    Distinct,
     SubParsers,
     add_command,
     add_json_option,
@@ -110,7 +111,7 @@ def _add(
     parser = add_command(subparsers, name, run, summary, f"{summary.capitalize()}.")
     add_connection_options(parser)
     text = {"KEY": "watch key", "ID": "of an operation"}[of]
-    parser.add_argument(f"{of.lower()}s", metavar=of, nargs="+", help=text)
+    parser.add_argument(f"{of.lower()}s", metavar=of, nargs="+", action=Distinct, help=text)
     return parser
 
 

@@ -44,6 +44,13 @@ def test_an_operation_from_defer_to_query(run, at, service):
     assert service.server.stats().completed == 1
 
 
+def test_an_id_twice(run, at):
+    """It counts once."""
+    assert run("defer", "k", "--id", "a", "--in", 60)[0] == 0
+    assert run("cancel", "a", "a") == (0, "1 operation cancelled\n", "")
+    assert run("outcomes", "ack", "a", "a") == (0, "1 outcome acknowledged\n", "")
+
+
 def test_wait(run, at, service):
     """`defer --wait` prints the value; an expiry has exit code 1."""
     with Client(service.server.address) as client:
