@@ -128,6 +128,9 @@ def _add_defer(subparsers: SubParsers) -> None:
     parser.add_argument("--need", default=1, help="how many of the keys must be completed", **COUNT)
     parser.add_argument("--kind", default="", help="a name for filters and statistics")
     parser.add_argument("--id", metavar="ID", help="its id; a second submission changes nothing")
+    parser.add_argument(
+        "--unique-for", help="how long the id is remembered after the end", **DURATION
+    )
     parser.add_argument("--payload", metavar="VALUE", help="kept with it: JSON, or else a text")
     parser.add_argument(
         "--wait",
@@ -156,6 +159,7 @@ def _defer(arguments: argparse.Namespace) -> int:
         "need": arguments.need,
         "kind": arguments.kind,
         "op_id": arguments.id,
+        "unique_for": arguments.unique_for,
         "payload": parsed_value("--payload", arguments.payload),
     }
     with connected(arguments) as client:
