@@ -17,6 +17,7 @@ _DEFAULTS: Final = {
     # Some hosts may be standbys of the database, which only read.
     "target_session_attrs": "read-write",
 }
+_EXPECTED: Final = "expected postgresql://user:password@host/database, with % as %25 and / as %2F"
 #: Limits of the database; a pooler may refuse them.
 SESSION_OPTIONS: Final = (
     "-c statement_timeout=60s -c lock_timeout=30s -c idle_in_transaction_session_timeout=30s"
@@ -31,7 +32,9 @@ def addresses_of(url: str, session_name: str, *, options: bool = True) -> list[b
     try:
         given = conninfo_to_dict(url)
     except Error as error:
-        raise StoreError(f"the URL of the store: {str(error).strip()}") from error
+        # libpq quotes a part of the URL, perhaps the password.
+        reason = str(error).strip().partition(': "')[0]
+        raise StoreError(f"the URL of the store: {reason}; {_EXPECTED}") from None
     settings: dict[str, Any] = {**_DEFAULTS, **given}
     settings |= {"application_name": session_name, "client_encoding": "UTF8"}
     if options:
