@@ -31,7 +31,7 @@ def addresses_of(url: str, session_name: str, *, options: bool = True) -> list[b
     """
     try:
         given = conninfo_to_dict(url)
-    except Error as error:
+    except (Error, ValueError) as error:
         # libpq quotes a part of the URL, perhaps the password.
         reason = str(error).strip().partition(': "')[0]
         raise StoreError(f"the URL of the store: {reason}; {_EXPECTED}") from None
@@ -60,7 +60,7 @@ def shown_url(url: str) -> str:
     """Return the URL for logs and errors: hosts and database, without a password."""
     try:
         settings = conninfo_to_dict(url)
-    except Error:
+    except (Error, ValueError):
         return "postgresql://"
     hosts = settings.get("host") or settings.get("hostaddr") or ""
     return f"postgresql://{hosts}/{settings.get('dbname') or ''}"

@@ -52,6 +52,7 @@ def test_one_port_for_all_hosts():
         "postgresql://u:secret@[::1/d",
         "postgresql://u:secret@[::1]x/d",
         "postgresql://a/d?password=sec%ret",
+        "postgresql://u:secret\udcff@a/d",
     ],
 )
 def test_not_a_url(url):
@@ -65,4 +66,5 @@ def test_not_a_url(url):
 def test_what_is_shown():
     """Hosts and database, but no password."""
     assert shown_url("postgresql://u:secret@a,b/d") == "postgresql://a,b/d"
-    assert "secret" not in shown_url("postgresql://u:secret@a:b:c/d?x")
+    for url in ("postgresql://u:secret@a:b:c/d?x", "postgresql://u:secret\udcff@a/d"):
+        assert "secret" not in shown_url(url)
