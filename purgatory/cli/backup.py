@@ -49,7 +49,9 @@ def _back_up(arguments: argparse.Namespace) -> int:
 
 
 def check_has_files(config: Config) -> None:
-    """Raise ConfigError if the data is in PostgreSQL."""
+    """Raise ConfigError if the data is in PostgreSQL, or in memory."""
+    if config.memory:
+        raise ConfigError("memory is set: the server keeps nothing on disk that could be copied")
     if config.store:
         schema = f"purgatory_{config.partition}" if config.partition else "purgatory"
         raise ConfigError(

@@ -13,6 +13,7 @@ from purgatory.cli.connection import BAD_NEWS, add_connection_options, answers, 
 from purgatory.cli.options import (
     COUNT,
     DURATION,
+    Distinct,
     SubParsers,
     add_command,
     add_json_option,
@@ -110,7 +111,7 @@ def _add(
     parser = add_command(subparsers, name, run, summary, f"{summary.capitalize()}.")
     add_connection_options(parser)
     text = {"KEY": "watch key", "ID": "of an operation"}[of]
-    parser.add_argument(f"{of.lower()}s", metavar=of, nargs="+", help=text)
+    parser.add_argument(f"{of.lower()}s", metavar=of, nargs="+", action=Distinct, help=text)
     return parser
 
 
@@ -127,6 +128,9 @@ def _add_defer(subparsers: SubParsers) -> None:
     parser.add_argument("--need", default=1, help="how many of the keys must be completed", **COUNT)
     parser.add_argument("--kind", default="", help="a name for filters and statistics")
     parser.add_argument("--id", metavar="ID", help="its id; a second submission changes nothing")
+    parser.add_argument(
+        "--unique-for", help="how long the id is remembered after the end", **DURATION
+    )
     parser.add_argument("--payload", metavar="VALUE", help="kept with it: JSON, or else a text")
     parser.add_argument(
         "--wait",
@@ -155,6 +159,7 @@ def _defer(arguments: argparse.Namespace) -> int:
         "need": arguments.need,
         "kind": arguments.kind,
         "op_id": arguments.id,
+        "unique_for": arguments.unique_for,
         "payload": parsed_value("--payload", arguments.payload),
     }
     with connected(arguments) as client:

@@ -2,7 +2,7 @@
 
 import argparse
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeAlias
@@ -11,6 +11,20 @@ from purgatory.durations import parse_duration
 from purgatory.errors import PurgatoryError
 
 SubParsers: TypeAlias = "argparse._SubParsersAction[Any]"
+
+
+class Distinct(argparse.Action):
+    """Keeps each of several values once, in order."""
+
+    def __call__(
+        self,
+        _parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        _option: str | None = None,
+    ) -> None:
+        """Set the values."""
+        setattr(namespace, self.dest, list(dict.fromkeys(values or ())))
 
 
 def add_command(

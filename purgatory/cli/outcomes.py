@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from purgatory.cli.connection import add_connection_options, connected
-from purgatory.cli.options import SubParsers, add_command, add_group, add_json_option
+from purgatory.cli.options import Distinct, SubParsers, add_command, add_group, add_json_option
 from purgatory.cli.output import (
     moment,
     optional_text,
@@ -44,13 +44,13 @@ def add_outcomes(subparsers: SubParsers) -> None:
     commands = add_group(subparsers, "outcomes", summary, _OUTCOMES, _OUTCOMES_EXAMPLES)
     listed = add_command(commands, "list", _list_outcomes, "list them, the oldest first")
     shown = add_command(commands, "show", _show, "show some, with result and payload")
-    shown.add_argument("ids", metavar="ID", nargs="+", help="of the operation")
+    shown.add_argument("ids", metavar="ID", nargs="+", action=Distinct, help="of the operation")
     add_json_option(listed, shown)
     for parser in (listed, shown):
         add_connection_options(parser)
     summary = "acknowledge them: they are kept no longer"
     ended = add_command(commands, "ack", _acknowledge, summary)
-    ended.add_argument("ids", metavar="ID", nargs="*", help="of the operation")
+    ended.add_argument("ids", metavar="ID", nargs="*", action=Distinct, help="of the operation")
     ended.add_argument("--all", action="store_true", help="all present ones")
     add_connection_options(ended)
 

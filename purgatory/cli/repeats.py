@@ -13,6 +13,7 @@ from purgatory.cli.operations import parsed_value
 from purgatory.cli.options import (
     COUNT,
     DURATION,
+    Distinct,
     SubParsers,
     add_command,
     add_group,
@@ -68,11 +69,11 @@ def add_parser(subparsers: SubParsers) -> None:
     commands = add_group(subparsers, "repeats", summary, _DESCRIPTION, _EXAMPLES)
     listed = add_command(commands, "list", _list, "list them, of all clients")
     shown = add_command(commands, "show", _show, "show some, with payload")
-    shown.add_argument("names", metavar="NAME", nargs="+", help="of a repeat")
+    shown.add_argument("names", metavar="NAME", nargs="+", action=Distinct, help="of a repeat")
     _add_set(commands)
     for change, text in _CHANGES.items():
         parser = add_command(commands, change, _change, text)
-        parser.add_argument("names", metavar="NAME", nargs="+", help="of a repeat")
+        parser.add_argument("names", metavar="NAME", nargs="+", action=Distinct, help="of a repeat")
         parser.set_defaults(change=change)
         _add_selection(parser)
     for parser in (listed, shown):
@@ -184,6 +185,8 @@ def _next(arguments: argparse.Namespace) -> int:
         repeat = _find(client, arguments.repeat, arguments.client)
         if repeat is None:
             return BAD_NEWS
+        if repeat.paused:
+            say(f"{repeat.name}: it is paused", file=sys.stderr)
         _print_times(_times_of(repeat, arguments.count), arguments)
     return 0
 
@@ -238,7 +241,7 @@ def _find(client: Client, name: str, owner: str | None) -> RepeatHandle | None:
 
 def _times(repeat: RepeatHandle) -> str:
     if repeat.cron is None:
-        return f"every {repeat.every:g} s"
+        return f"every {repeat.every:.15g} s"
     return f"{repeat.cron} ({repeat.tz})"
 
 
@@ -270,7 +273,7 @@ def _facts(repeat: RepeatHandle) -> dict[str, str]:
         "payload": optional_text(repeat.payload),
         "overlap": repeat.overlap,
         "missed": repeat.missed,
-        "jitter": f"{repeat.jitter:g} s" if repeat.jitter else "",
+        "jitter": f"{repeat.jitter:.15g} s" if repeat.jitter else "",
         "next": "paused" if repeat.paused else _moment(repeat.next),
         "last": _moment(repeat.last),
         "skipped": str(repeat.skipped),

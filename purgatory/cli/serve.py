@@ -74,7 +74,7 @@ def _add_setting(parser: argparse.ArgumentParser, setting: Field[Any], default: 
         parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=text)
         return
     if setting.name not in _NO_DEFAULT:
-        shown = f"{default:g}" if isinstance(default, float) else default
+        shown = f"{default:.15g}" if isinstance(default, float) else default
         text += f" (default: {shown})"
     if kind is float:
         parser.add_argument(flag, help=text, **DURATION)

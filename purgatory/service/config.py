@@ -287,6 +287,9 @@ def _least(setting: Field[Any]) -> int:
 
 def _check(place: str, value: Any, setting: Field[Any]) -> None:
     kind: Any = setting.type
+    if isinstance(value, str) and value.encode(errors="ignore").decode() != value:
+        # Not shown: it may have a password.
+        raise ConfigError(f"{place} has a character that is not UTF-8; expected a text in UTF-8")
     if kind is float:
         fine = isinstance(value, int | float) and 0 <= value <= _MOST_S
     elif kind is int:

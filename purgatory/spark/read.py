@@ -54,6 +54,7 @@ from purgatory.spark.tables.schema import schema_of
 from purgatory.trace import Reader, TraceError
 from purgatory.trace.formats import files_of
 from purgatory.trace.parquet_format import check_case, check_type, unix_ms
+from purgatory.trace.several_journals import journals_below
 from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES, Table
 from purgatory.trace.validation import INT64_MAX, INT64_MIN
 
@@ -239,6 +240,11 @@ def _table_path(path: Path, table: str) -> Path:
         path /= _JOURNAL
     if not path.is_dir():
         return path
+    if journals_below(path, table):
+        raise TableError(
+            f"{path}: has journals of several servers; expected one of them, or for all "
+            "purgatory.spark.tables.journal_tables.read_journal"
+        )
     found = [entry for entry in sorted(path.iterdir()) if entry.name.partition(".")[0] == table]
     if len(found) > 1:
         names = ", ".join(entry.name for entry in found)

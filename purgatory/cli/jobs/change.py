@@ -6,7 +6,7 @@ from typing import Final
 
 from purgatory.cli.connection import add_connection_options, answers, connected
 from purgatory.cli.jobs.selection import add_filters, add_time, check_selection, filters, time_of
-from purgatory.cli.options import SubParsers, add_command
+from purgatory.cli.options import Distinct, SubParsers, add_command
 from purgatory.cli.output import report_missing
 from purgatory.printable import counted
 
@@ -56,7 +56,7 @@ def _add(
     count: str = "*",
 ) -> argparse.ArgumentParser:
     parser = add_command(commands, name, run, summary, text, examples)
-    parser.add_argument("ids", metavar="ID", nargs=count, help="of a job")
+    parser.add_argument("ids", metavar="ID", nargs=count, action=Distinct, help="of a job")
     add_connection_options(parser)
     return parser
 

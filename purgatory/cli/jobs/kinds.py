@@ -6,7 +6,14 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from purgatory.cli.connection import add_connection_options, connected
-from purgatory.cli.options import SubParsers, add_command, add_json_option, number, whole_number
+from purgatory.cli.options import (
+    Distinct,
+    SubParsers,
+    add_command,
+    add_json_option,
+    number,
+    whole_number,
+)
 from purgatory.cli.output import print_records, say
 from purgatory.printable import counted
 from purgatory.service.errors import ConfigError
@@ -38,7 +45,7 @@ def add_kinds(commands: SubParsers) -> None:
         ("resume", "give workers jobs of paused kinds", "Give workers jobs of paused kinds again."),
     ):
         parser = add_command(commands, name, _pause, summary, text)
-        parser.add_argument("kinds", metavar="KIND", nargs="+", help="of jobs")
+        parser.add_argument("kinds", metavar="KIND", nargs="+", action=Distinct, help="of jobs")
         parser.set_defaults(verb=name)
         add_connection_options(parser)
     summary = "limit the jobs of a kind, or list the limits"
@@ -82,5 +89,5 @@ def _row(limit: KindLimit) -> tuple[str, ...]:
         limit.kind,
         "paused" if limit.paused else "",
         "" if limit.running is None else str(limit.running),
-        "" if limit.per_second is None else f"{limit.per_second:g}",
+        "" if limit.per_second is None else f"{limit.per_second:.15g}",
     )

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from purgatory.cli.connection import add_connection_options, answers, connected
 from purgatory.cli.jobs.selection import add_filters, filters
-from purgatory.cli.options import SubParsers, add_command, add_json_option, add_list_options
+from purgatory.cli.options import (
+    Distinct,
+    SubParsers,
+    add_command,
+    add_json_option,
+    add_list_options,
+)
 from purgatory.cli.output import (
     age,
     list_tail,
@@ -53,7 +59,7 @@ def add_show(commands: SubParsers) -> None:
     """Add `jobs show`."""
     summary = "show all that is known of some jobs"
     parser = add_command(commands, "show", _show, summary, None, _SHOW_EXAMPLES)
-    parser.add_argument("ids", metavar="ID", nargs="+", help="of a job")
+    parser.add_argument("ids", metavar="ID", nargs="+", action=Distinct, help="of a job")
     add_json_option(parser)
     add_connection_options(parser)
 

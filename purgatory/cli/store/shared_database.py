@@ -56,8 +56,8 @@ def lease_row(config: Config) -> Iterator[LeaseRow]:
 
 def without_password(url: str) -> str:
     """Return a URL to show."""
-    shown = re.sub(r"//([^:@/?]*):[^@/?]*@", r"//\1@", url)
-    return re.sub(r"([?&])password=[^&]*&?", r"\1", shown).rstrip("?&")
+    shown = re.sub(r"//([^:@/]*):[^@/]*@", r"//\1@", url)
+    return re.sub(r"([?&])(ssl)?password=[^&]*&?", r"\1", shown).rstrip("?&")
 
 
 _STATUS: Final = """\

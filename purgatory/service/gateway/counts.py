@@ -25,7 +25,7 @@ async def count(
     """Return how many jobs match; a filter makes the server look at each job."""
     wanted = {"state": state, "kind": kind, "tag": tag}
     client = caller.seen(client)
-    if not any(wanted.values()):
+    if all(value is None for value in wanted.values()):  # "" is a kind, too
         return await read_overview(caller.client, client)
     return counts_of(await caller.client.job_counts(**wanted, client=client))
 

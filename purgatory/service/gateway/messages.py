@@ -31,7 +31,8 @@ Moment = Annotated[datetime, Meta(tz=True, description="as 2027-03-01T09:00:00+0
 class OperationRequest(Struct, forbid_unknown_fields=True):
     """An operation to submit: waits for `need` of its keys, or expires.
 
-    With the `op_id` of a known operation the request changes nothing: it can be sent again.
+    With the `op_id` of a known operation the request changes nothing: it can be sent again. The
+    server remembers an `op_id` for `unique_for` after the end (default: its configuration's time).
     """
 
     keys: Annotated[list[Text], Meta(min_length=1, max_length=100)]
@@ -39,6 +40,7 @@ class OperationRequest(Struct, forbid_unknown_fields=True):
     need: Annotated[int, Meta(ge=1, le=100)] = 1
     kind: Name = ""
     op_id: Text | None = None
+    unique_for: Duration | None = None
     payload: Any = None
 
 

@@ -66,6 +66,7 @@ async def _submit(caller: Caller, wanted: OperationRequest) -> Receipt:
         need=wanted.need,
         kind=wanted.kind,
         op_id=wanted.op_id,
+        unique_for=wanted.unique_for,
         payload=wanted.payload,
     )
     return Receipt(receipt.op_id, receipt.state)

@@ -112,6 +112,8 @@ def _database(url: str, partition: str, clock: Callable[[], int] | None = None) 
     with contextlib.closing(
         open_lease_row(url, partition, holder, "a copy", timeout_s=10.0)
     ) as row:
+        if clock is None:
+            row.look()  # a source without tables is a wrong name: make none
         taken = _take(row)
         lease = CopyLease(holder, taken, clock)
         try:

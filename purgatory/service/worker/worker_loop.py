@@ -354,7 +354,7 @@ class WorkerLoop:
         limit = self._timeouts[held.leased.kind]
         self._runner.lose(held)
         end = LeaseEnd(held.leased.number, held.token, How.DONE)
-        error = TimeLimit(f"the handler runs longer than its time limit of {limit:g} s")
+        error = TimeLimit(f"the handler runs longer than its time limit of {limit:.15g} s")
         try:
             self._note_failure(held, end, error)
         finally:

@@ -54,3 +54,10 @@ def test_a_database_of_several_servers(run, tmp_path, monkeypatch, partition, sc
     assert f"pg_dump --schema={schema} " in err
     assert "secret" not in err
     assert not (tmp_path / "new").exists()
+
+
+def test_a_server_in_memory(run, tmp_path, monkeypatch):
+    """There is nothing to copy."""
+    monkeypatch.setenv("PURGATORY_MEMORY", "1")
+    message = "purgatory: memory is set: the server keeps nothing on disk that could be copied\n"
+    assert run("backup", tmp_path / "new") == (2, "", message)

@@ -44,6 +44,21 @@ def test_an_operation_from_defer_to_query(run, at, service):
     assert service.server.stats().completed == 1
 
 
+def test_an_id_twice(run, at):
+    """It counts once."""
+    assert run("defer", "k", "--id", "a", "--in", 60)[0] == 0
+    assert run("cancel", "a", "a") == (0, "1 operation cancelled\n", "")
+    assert run("outcomes", "ack", "a", "a") == (0, "1 outcome acknowledged\n", "")
+
+
+def test_an_id_is_free_after_its_period(run, at):
+    """With `--unique-for 0` that is the acknowledgement of the outcome."""
+    for _ in range(2):
+        assert run("defer", "k", "--id", "a", "--unique-for", 0) == (0, "a\n", "")
+        assert run("complete", "k")[0] == 0
+        assert run("outcomes", "ack", "a")[0] == 0
+
+
 def test_wait(run, at, service):
     """`defer --wait` prints the value; an expiry has exit code 1."""
     with Client(service.server.address) as client:

@@ -42,6 +42,14 @@ def test_set_and_show(run, shop):
     assert (facts["last"], facts["paused"], facts["every"]) == (None, False, None)
 
 
+def test_long_intervals(run, shop):
+    """They are shown in all digits."""
+    shop.repeat("r", every="2w", jitter=86_399.123)
+    out = run("repeats", "show", "r")[1]
+    for words in ("every 1209600 s", "86399.123 s"):
+        assert words in out
+
+
 def test_list(run, shop, service):
     """Of all clients, or of one."""
     with Client(service.server.address, name="other", timeout=HANG) as other:
@@ -97,7 +105,9 @@ def test_next(run, shop):
     assert (times[1] - times[0]).total_seconds() == 90
     assert times[0] == repeat.next
     repeat.pause()
-    assert run("repeats", "next", "s") == (0, "", "")
+    assert run("repeats", "next", "s") == (0, "", "s: it is paused\n")
+    shop.repeats()[0].pause()
+    assert run("repeats", "next", "r") == (0, out, "r: it is paused\n")
     assert run("repeats", "next", "x") == (1, "", "x: there is no such repeat\n")
 
 

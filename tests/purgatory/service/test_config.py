@@ -78,6 +78,12 @@ def test_durations(toml):
         ({}, {"PURGATORY_RETENTION": "-1"}, "_RETENTION is -1.0; expected a duration"),
         ({"retention": "7 days"}, {}, "--retention is '7 days'; expected a duration"),
         ({"data_dir": ""}, {}, "--data-dir is empty; expected a path"),
+        ({"bind": "\udcff"}, {}, "--bind has a character that is not UTF-8; expected a text"),
+        (
+            {},
+            {"PURGATORY_STORE": "postgresql://u:\udcff@h/d"},
+            "_STORE has a character that is not",
+        ),
         ({}, {"PURGATORY_DATA_DIR": ""}, "PURGATORY_DATA_DIR is empty; expected a path"),
         ({}, {"PURGATORY_MEMORY": "maybe"}, "PURGATORY_MEMORY is 'maybe'; expected true or false"),
     ],

@@ -70,6 +70,13 @@ def test_all_files_of_a_running_server(data_dir):
     assert read(f"file:{data_dir}")[0] == 3
 
 
+def test_several_servers(data_dir, tmp_path):
+    """Their directory is refused: rows that two servers have written would come twice."""
+    (tmp_path / "tcp_a").symlink_to(data_dir)
+    with pytest.raises(TableError, match="has journals of several servers; expected one of them"):
+        read(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("filters", "files", "rows"),
     [

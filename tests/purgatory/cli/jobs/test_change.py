@@ -22,6 +22,12 @@ def test_cancel(run, client):
     assert run("cancel", "--tag", "none") == (0, "0 jobs cancelled\n", "")
 
 
+def test_an_id_twice(run, client):
+    """It counts once: the second call would say that nothing was done."""
+    client.schedule(60, job_id="a")
+    assert run("cancel", "a", "a") == (0, "1 job cancelled\n", "")
+
+
 def test_dead_jobs(run, dead):
     """They are sent again and dropped, by id, by filters or all."""
     assert run("drop", "a", "x") == (

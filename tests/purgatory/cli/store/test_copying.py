@@ -24,6 +24,16 @@ def test_from_sqlite_and_back(run, postgres, tmp_path):
         assert [limit.kind for limit in store.limits()] == ["k"]
 
 
+def test_the_partition_of_the_environment(run, postgres, tmp_path, monkeypatch):
+    """It is that of the servers."""
+    (tmp_path / "one").mkdir(mode=0o700)
+    SqliteStore(tmp_path / "one" / "purgatory.db").close()
+    monkeypatch.setenv("PURGATORY_PARTITION", "orders")
+    assert run("store", "copy", "--from", tmp_path / "one", "--to", postgres.url)[0] == 0
+    schemas = postgres.execute("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'purgatory%'")
+    assert schemas == [("purgatory_orders",)]
+
+
 def test_progress(run, postgres, tmp_path, monkeypatch):
     """It says how many records are copied; only a terminal shows that."""
     (tmp_path / "one").mkdir(mode=0o700)

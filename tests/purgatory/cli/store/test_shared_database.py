@@ -13,7 +13,9 @@ from purgatory.cli.store.shared_database import without_password
     [
         ("postgresql://db/purgatory", "postgresql://db/purgatory"),
         ("postgresql://joe:secret@a:1,b:2/x", "postgresql://joe@a:1,b:2/x"),
+        ("postgresql://joe:sec?ret@a/x", "postgresql://joe@a/x"),
         ("postgresql:///x?host=a&password=secret&port=1", "postgresql:///x?host=a&port=1"),
+        ("postgresql:///x?host=a&sslpassword=secret", "postgresql:///x?host=a"),
     ],
 )
 def test_no_password_is_shown(url, shown):

@@ -31,6 +31,16 @@ def test_a_request_may_be_sent_again(shop):
     assert shop.post("/v1/operations", json=wanted).json()["state"] == "completed"
 
 
+def test_an_id_is_free_after_its_period(shop):
+    """With `unique_for` 0 that is the acknowledgement of the outcome."""
+    wanted = {"keys": ["k"], "op_id": "a", "unique_for": "0s"}
+    for _ in range(2):
+        assert shop.post("/v1/operations", json=wanted).json()["state"] == "pending"
+        assert shop.post("/v1/keys/k", json={}).json() == {"count": 1}
+        [outcome] = shop.get("/v1/outcomes").json()["outcomes"]
+        shop.post("/v1/outcomes/acknowledge", json={"numbers": [outcome["number"]]})
+
+
 def test_extend_and_cancel(shop):
     """Both tell whether they did something; what is not known is 404."""
     shop.post("/v1/operations", json={"keys": ["k"], "op_id": "a", "timeout": "30s"})

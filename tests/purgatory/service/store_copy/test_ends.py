@@ -120,6 +120,13 @@ class TestRefusals:
             copy_store(str(tmp_path / "one"), postgres.url)
         assert not (tmp_path / "one").exists()
 
+    def test_no_such_partition(self, postgres, tmp_path):
+        """A wrong name of the source is refused; neither a schema nor a directory is made."""
+        with pytest.raises(StoreError, match="no tables in the schema purgatory_order"):
+            copy_store(postgres.url, str(tmp_path / "one"), "order")
+        assert not postgres.execute("SELECT FROM pg_namespace WHERE nspname = 'purgatory_order'")
+        assert not (tmp_path / "one").exists()
+
     def test_a_server_takes_over_meanwhile(self, postgres, tmp_path, monkeypatch):
         """The copy ends, and no server starts with half of it."""
         fill(tmp_path / "one", 1)

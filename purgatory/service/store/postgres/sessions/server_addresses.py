@@ -17,6 +17,7 @@ _DEFAULTS: Final = {
     # Some hosts may be standbys of the database, which only read.
     "target_session_attrs": "read-write",
 }
+_EXPECTED: Final = "expected postgresql://user:password@host/database, with % as %25 and / as %2F"
 #: Limits of the database; a pooler may refuse them.
 SESSION_OPTIONS: Final = (
     "-c statement_timeout=60s -c lock_timeout=30s -c idle_in_transaction_session_timeout=30s"
@@ -30,8 +31,10 @@ def addresses_of(url: str, session_name: str, *, options: bool = True) -> list[b
     """
     try:
         given = conninfo_to_dict(url)
-    except Error as error:
-        raise StoreError(f"the URL of the store: {str(error).strip()}") from error
+    except (Error, ValueError) as error:
+        # libpq quotes a part of the URL, perhaps the password.
+        reason = str(error).strip().partition(': "')[0]
+        raise StoreError(f"the URL of the store: {reason}; {_EXPECTED}") from None
     settings: dict[str, Any] = {**_DEFAULTS, **given}
     settings |= {"application_name": session_name, "client_encoding": "UTF8"}
     if options:
@@ -57,7 +60,7 @@ def shown_url(url: str) -> str:
     """Return the URL for logs and errors: hosts and database, without a password."""
     try:
         settings = conninfo_to_dict(url)
-    except Error:
+    except (Error, ValueError):
         return "postgresql://"
     hosts = settings.get("host") or settings.get("hostaddr") or ""
     return f"postgresql://{hosts}/{settings.get('dbname') or ''}"

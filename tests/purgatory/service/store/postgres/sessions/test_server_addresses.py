@@ -44,13 +44,27 @@ def test_one_port_for_all_hosts():
     assert [int(one["port"]) for one in settings("host=a,b,c port=7 dbname=d")] == [7, 7, 7]
 
 
-def test_not_a_url():
-    """It is an error in one line."""
-    with pytest.raises(StoreError, match="the URL of the store"):
-        addresses_of("postgresql://a:b:c:d/x?y", "name")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://a:b:c:d/x?y",
+        "postgresql://u:sec%ret@a/d",
+        "postgresql://u:secret@[::1/d",
+        "postgresql://u:secret@[::1]x/d",
+        "postgresql://a/d?password=sec%ret",
+        "postgresql://u:secret\udcff@a/d",
+    ],
+)
+def test_not_a_url(url):
+    """It is an error in one line, without the password, which libpq quotes."""
+    with pytest.raises(StoreError, match=r"the URL of the store: .*; expected") as caught:
+        addresses_of(url, "name")
+    assert "ret" not in str(caught.value).partition(";")[0]
+    assert caught.value.__suppress_context__
 
 
 def test_what_is_shown():
     """Hosts and database, but no password."""
     assert shown_url("postgresql://u:secret@a,b/d") == "postgresql://a,b/d"
-    assert "secret" not in shown_url("postgresql://u:secret@a:b:c/d?x")
+    for url in ("postgresql://u:secret@a:b:c/d?x", "postgresql://u:secret\udcff@a/d"):
+        assert "secret" not in shown_url(url)
