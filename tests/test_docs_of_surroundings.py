@@ -5,6 +5,9 @@ import asyncio
 import inspect
 import json
 import logging
+import ssl
+import subprocess
+import sys
 import threading
 import time
 import tomllib
@@ -13,15 +16,17 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow.parquet as pq
 import pytest
+import uvicorn
 
 import mq.asyncio
 from purgatory import Client, Purgatory, Worker
 from purgatory.aio import AsyncPurgatory
 from purgatory.cli.process import JsonFormatter, TextFormatter
 from purgatory.service import Config, ServiceDaemon
-from tests.test_docs import ROOT, text_of
+from tests.test_docs import ROOT, environment, text_of
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
+from timingwheel import Timer, TimerFull
 
 IN_MEMORY = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="")
 REQUEST = ContextVar("request", default="none")
@@ -245,6 +250,55 @@ def test_mq_on_an_event_loop():
     """mq.md: the classes of `zmq.asyncio`."""
     assert {"Context", "Poller", "Socket"} <= set(vars(mq.asyncio))
     assert "`mq.asyncio` is `zmq.asyncio`" in text_of("docs/mq.md")
+
+
+def test_the_bound_of_an_adopted_purgatory():
+    """library.md: that of its timer."""
+
+    async def main(purgatory):
+        async with AsyncPurgatory(purgatory=purgatory) as p:
+            p.defer("first")
+            with pytest.raises(TimerFull):
+                p.defer("second")
+
+    with Timer(max_pending=1) as timer, Purgatory(timer=timer) as purgatory:
+        asyncio.run(main(purgatory))
+    assert "also in an `AsyncPurgatory` that adopts it" in text_of("docs/library.md")
+
+
+def test_tls_of_the_gateway():
+    """gateway.md: its server leaves the defaults, which ask for no certificate of a client."""
+    assert uvicorn.Config("app").ssl_cert_reqs == ssl.CERT_NONE
+    context = ssl.SSLContext(uvicorn.Config("app").ssl_version)
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+    assert "version 1.2 or newer, without certificates of clients" in text_of("docs/gateway.md")
+
+
+def test_a_module_that_configures_logging(tmp_path):
+    """service.md: `dictConfig` replaces what the command has set up."""
+    (tmp_path / "app.py").write_text(
+        "import logging.config\n"
+        "logging.config.dictConfig({'version': 1, 'root': {'handlers': []}})\n"
+        "from purgatory import Worker\n"
+        "worker = Worker('tcp://127.0.0.1:1', name='shop')\n"
+    )
+    command = [sys.executable, "-c", WORKER_THAT_IS_LOADED]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env=environment(), timeout=HANG
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+    page = text_of("docs/service.md")
+    assert "`logging.config.dictConfig` in the module replaces all of this" in page
+
+
+WORKER_THAT_IS_LOADED = """
+import logging
+from purgatory.cli.process import configure_logging
+from purgatory.cli.worker import _load
+configure_logging("text", verbose=False)
+_load("app:worker")
+print(logging.getLogger().handlers)
+"""
 
 
 def test_which_standby_counts():
