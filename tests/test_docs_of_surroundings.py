@@ -19,7 +19,7 @@ import pytest
 import uvicorn
 
 import mq.asyncio
-from purgatory import Client, Purgatory, Worker
+from purgatory import Client, OperationExpired, Purgatory, Worker
 from purgatory.aio import AsyncPurgatory
 from purgatory.cli.process import JsonFormatter, TextFormatter
 from purgatory.service import Config, ServiceDaemon
@@ -97,6 +97,26 @@ def test_the_context_of_callbacks_on_a_loop():
     assert seen == ["waiter"]
     page = text_of("docs/library.md")
     assert "On an event loop a done callback runs in the context of `add_done_callback`" in page
+
+
+def test_an_event_just_before_a_cancellation():
+    """asyncio.md: the value of a limited event is lost; an unlimited one is still held."""
+
+    async def main():
+        async with AsyncPurgatory() as p:
+            for key, limit in (("limited", 1), ("unlimited", None)):
+                waiting = asyncio.create_task(p.wait(key))
+                await asyncio.sleep(0)
+                assert p.complete(key, "value", hold=60, limit=limit) == 1
+                waiting.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await waiting
+            assert await p.wait("unlimited", timeout=0) == "value"
+            with pytest.raises(OperationExpired):
+                await p.wait("limited", timeout=0)
+
+    asyncio.run(main())
+    assert "the value is lost, with `limit` and `hold`, too" in text_of("docs/asyncio.md")
 
 
 def test_a_kind_is_no_pattern():
