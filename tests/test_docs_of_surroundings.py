@@ -22,7 +22,7 @@ import mq.asyncio
 from purgatory import Client, OperationExpired, Purgatory, Worker
 from purgatory.aio import AsyncPurgatory
 from purgatory.cli.process import JsonFormatter, TextFormatter
-from purgatory.service import Config, ServiceDaemon
+from purgatory.service import Config, RequestTimeout, ServiceDaemon
 from tests.test_docs import ROOT, environment, text_of
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
@@ -257,6 +257,48 @@ def deadline_of(data):
     [operations] = (data / "journal/operations").rglob("*.parquet")
     [row] = pq.read_table(operations).to_pylist()
     return row["submitted_ms"] + row["timeout_ms"]
+
+
+def test_the_journal_in_pandas(tmp_path):
+    """service.md: a table's directory is a data set with a partition for each date."""
+    config = Config(data_dir=tmp_path, bind="tcp://127.0.0.1:0", http_bind="")
+    with ServiceDaemon(config) as service, Client(service.server.address, name="shop") as client:
+        assert client.cancel_job(client.schedule(60, kind="mail").id)
+    table = pq.read_table(tmp_path / "journal" / "jobs").to_pylist()
+    assert [(row["kind"], row["state"]) for row in table] == [("mail", "cancelled")]
+    page = text_of("docs/service.md")
+    assert '`pandas.read_parquet("journal/jobs")`' in page
+    assert f"up to {86_400 / config.journal_seconds:,.0f} files of a table in a day" in page
+
+
+def test_what_an_import_starts():
+    """library.md: no thread, and no handler of signals; nor does a purgatory."""
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTS], capture_output=True, text=True, env=environment()
+    )
+    assert (done.stdout, done.stderr) == ("1 True\n", "")
+    statement = "An import starts no thread, and timers, purgatories and clients install no"
+    assert statement in text_of("docs/library.md")
+
+
+IMPORTS = """
+import signal, threading
+before = [signal.getsignal(number) for number in signal.valid_signals()]
+import mq, purgatory, purgatory.aio, purgatory.service, timingwheel
+threads = threading.active_count()
+with purgatory.Purgatory() as p:
+    p.defer("reply")
+print(threads, [signal.getsignal(number) for number in signal.valid_signals()] == before)
+"""
+
+
+def test_a_client_without_a_server():
+    """service.md: it is made at once; a call that waits raises after the timeout."""
+    with Client("tcp://127.0.0.1:1", name="shop", timeout=0.05) as client:
+        with pytest.raises(RequestTimeout):
+            client.complete("paid:17")
+        client.close(0)
+    assert "`Client(...)` returns at once" in text_of("docs/service.md")
 
 
 def test_the_versions_of_spark():
