@@ -363,6 +363,15 @@ print(logging.getLogger().handlers)
 """
 
 
+def test_what_a_database_needs():
+    """high-availability.md: no extension is created."""
+    store = ROOT / "purgatory/service/store/postgres"
+    assert [
+        each for each in store.rglob("*.py") if "create extension" in each.read_text().lower()
+    ] == []
+    assert "no extension, but `CREATE` on the database" in text_of("docs/high-availability.md")
+
+
 def test_which_standby_counts():
     """high-availability.md: one that the setting of PostgreSQL names."""
     groups = (ROOT / "purgatory/service/store/postgres/groups.py").read_text()
