@@ -5,7 +5,14 @@ from typing import Final
 
 from purgatory.cli.access import add_directory_options, token_store
 from purgatory.cli.connection import add_connection_options, check_connection, connection
-from purgatory.cli.options import DURATION, SubParsers, add_command, import_extra, optional_path
+from purgatory.cli.options import (
+    DURATION,
+    SubParsers,
+    add_command,
+    add_log_format,
+    import_extra,
+    optional_path,
+)
 from purgatory.cli.process import configure_logging, notify
 from purgatory.service.config import split_names
 
@@ -42,13 +49,14 @@ def add_parser(subparsers: SubParsers) -> None:
         help="how long an idle connection stays open (75); a proxy must close its own earlier",
         **DURATION,
     )
+    add_log_format(parser)
     add_directory_options(parser)
     add_connection_options(parser, named=False)  # tokens name the clients
 
 
 def _run(arguments: argparse.Namespace) -> int:
     module = import_extra("purgatory.service.gateway.server", "gateway")
-    configure_logging("text", verbose=False)
+    configure_logging(arguments.log_format, verbose=False)
     address, options = connection(arguments)
     check_connection(address, options)  # else each request would report it
     gateway = module.Gateway(

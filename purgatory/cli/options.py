@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -60,6 +61,24 @@ def add_json_option(*parsers: argparse.ArgumentParser) -> None:
     """Add `--json`."""
     for parser in parsers:
         parser.add_argument("--json", action="store_true", help="a line of JSON for each")
+
+
+def add_log_format(parser: argparse.ArgumentParser) -> None:
+    """Add `--log-format`, by default PURGATORY_LOG_FORMAT."""
+    parser.add_argument(
+        "--log-format",
+        metavar="FORMAT",
+        type=log_format,
+        default=os.environ.get("PURGATORY_LOG_FORMAT") or "text",
+        help="text, or json: an object a line (default: text)",
+    )
+
+
+def log_format(text: str) -> str:
+    """Parse a format of logs for argparse. Raises ArgumentTypeError."""
+    if text not in ("text", "json"):
+        raise argparse.ArgumentTypeError(f"{text[:50]!r}; expected text or json")
+    return text
 
 
 def seconds(text: str) -> float:

@@ -7,18 +7,28 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import logging
 import os
 import signal
 import sys
 import time
 from typing import TYPE_CHECKING, Final
 
-from purgatory.cli.options import DURATION, SubParsers, add_command, import_extra
+from purgatory.cli.options import (
+    DURATION,
+    SubParsers,
+    add_command,
+    add_log_format,
+    import_extra,
+)
 from purgatory.cli.process import configure_logging, notify, signals_handled
 from purgatory.service.errors import ConfigError, WorkerStuck
 
 if TYPE_CHECKING:
     from purgatory.service.worker.worker import Worker
+
+log = logging.getLogger(__name__)
+log.setLevel(logging.INFO)  # the lines about the worker are shown without `--verbose`, too
 
 # Seconds between two looks for a signal, and between two lines without a terminal.
 _LOOK_S: Final = 0.2
@@ -46,10 +56,13 @@ def add_parser(subparsers: SubParsers) -> None:
     parser.add_argument("--metrics-port", metavar="PORT", help=text)
     text = "how long to wait for running handlers at the end (30)"
     parser.add_argument("--drain", default=30.0, help=text, **DURATION)
+    text = "log what is done, too, and what handlers log at level INFO"
+    parser.add_argument("--verbose", action="store_true", help=text)
+    add_log_format(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    configure_logging("text", verbose=False)
+    configure_logging(arguments.log_format, verbose=arguments.verbose)
     worker = _load(arguments.worker)
     if arguments.metrics_port is not None:
         _set_metrics(worker, arguments.metrics_port)
@@ -124,7 +137,7 @@ class _Progress:
             print(f"\r{self._text()}\x1b[K", end="", file=sys.stderr, flush=True)
         elif not self._is_terminal and now >= self._next_line:
             self._next_line = now + _LINE_S
-            print(self._text(), file=sys.stderr, flush=True)
+            log.info("%s", self._text())
 
     def _text(self) -> str:
         counts, (before, done) = self._worker.counts, self._seen
@@ -136,4 +149,7 @@ class _Progress:
         )
 
     def end(self) -> None:
-        print(f"\r{self._text()}" if self._is_terminal else self._text(), file=sys.stderr)
+        if self._is_terminal:
+            print(f"\r{self._text()}", file=sys.stderr)
+        else:
+            log.info("%s", self._text())

@@ -46,7 +46,7 @@ class Purgatory(PurgatoryCore):
 
     `timer`: a timer shared with others, neither started nor closed here; None: an own timer,
     `p.timer`. `on_error(exc, operation)`: told of exceptions in methods of operations; default:
-    they are logged, as are those of futures' done callbacks. `journal`: told of each outcome.
+    logged, as are exceptions in done callbacks of futures. `journal`: told of each outcome.
     `registry`: a Prometheus registry for the metrics. `executor_workers`: how many threads of an
     own timer run what expires; default: one, and another, up to 32, while a callback takes longer
     than two to four milliseconds. `max_held`: how many events may be held at once, see `complete`.

@@ -84,7 +84,7 @@ def _copy_database(source: Path, target: Path) -> None:
             if version != SCHEMA_VERSION:
                 raise StoreError(
                     f"{source}: schema version is {version}; expected {SCHEMA_VERSION}: start "
-                    "a server of this version, which migrates the data"
+                    "a server of this version to migrate the data"
                 )
             copy_database(connection, target)
     except sqlite3.Error as error:

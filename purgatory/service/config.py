@@ -155,7 +155,7 @@ class Config:
             )
         if not self.advertise and _is_wildcard(self.bind):
             raise ConfigError(
-                f"bind is {self.bind!r}, at which no client can reach this server; "
+                f"bind is {self.bind!r}, and no client can connect to a wildcard; "
                 "expected advertise as well, such as tcp://a:7411"
             )
 

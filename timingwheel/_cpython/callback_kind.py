@@ -9,7 +9,7 @@ from _purgatory_cpython.atomicity import COMPILED
 
 LOOK_CLOSER: Final = 0  # not known to be callable, or async, or a generator function
 PLAIN: Final = 1  # a function or bound method whose call runs it
-STATELESS: Final = 2  # a PLAIN function that refers only to its module
+STATELESS: Final = 2  # a PLAIN function without references but to its module
 
 if COMPILED and not TYPE_CHECKING:
     from timingwheel._cpython._native import callback_kind

@@ -80,7 +80,7 @@ class Worker(InterruptibleThread):
 
 
 class WorkerExecutor:
-    """Runs tasks one at a time in its own workers. Any thread. `counts`: of the timer."""
+    """Runs tasks in its own workers, in sequence. Any thread. `counts`: of the timer."""
 
     def __init__(self, name: str, counts: FiredCount) -> None:
         self._name = name

@@ -160,7 +160,7 @@ def executor_for(
     if isinstance(executor, tuple(elsewhere)):
         raise TypeError(
             f"executor is {executor!r}; expected an executor that runs tasks in this "
-            "process and interpreter, where they can be cancelled"
+            "process and interpreter: a task elsewhere cannot be cancelled"
         )
     if isinstance(executor, concurrent.futures.Executor):
         return PoolExecutor(executor, refuse)

@@ -303,7 +303,7 @@ class AsyncServiceFuture(asyncio.Future[Any]):
     def __reduce_ex__(self, protocol: object) -> Any:
         raise TypeError(f"{self!r} cannot be copied or pickled: it belongs to a client")
 
-    async def extend(self, timeout: float | timedelta) -> bool:
+    async def extend(self, timeout: Duration) -> bool:
         """Like `ServiceFuture.extend`, and awaits the answer."""
         return await self._owner.extend(self.op_id, timeout)
 

@@ -165,7 +165,7 @@ class Client(LaterCalls):
     def defer(
         self,
         *keys: str,
-        timeout: float | timedelta = 30.0,
+        timeout: Duration = 30.0,
         need: int = 1,
         kind: str = "",
         op_id: str | None = None,
@@ -175,11 +175,11 @@ class Client(LaterCalls):
         """Have an operation wait at the server; returns the future of its end, at once.
 
         The operation completes once `need` distinct keys have been completed, or expires `timeout`
-        seconds after the server took it. The result is the value of the key or, with need > 1, a
-        dict of keys and values. The future raises OperationExpired, OperationFailed,
-        OperationCancelled, `Refused` when the server refused the operation, and Unavailable when
-        the client was closed before. While no server answers, it raises RequestTimeout, after its
-        timeout and the client's.
+        (seconds, or a text as "30m") after the server took it. The result is the value of the key
+        or, with need > 1, a dict of keys and values. The future raises OperationExpired,
+        OperationFailed, OperationCancelled, `Refused` when the server refused the operation, and
+        Unavailable when the client was closed before. While no server answers, it raises
+        RequestTimeout, after its timeout and the client's.
 
         `kind` and `payload` are kept with the operation. `op_id`: if the server already has an
         operation of this client and id, nothing is submitted, and this future gets its outcome. The

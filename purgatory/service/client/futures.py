@@ -9,7 +9,6 @@ import logging
 import math
 import threading
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from _purgatory_cpython import at_exit
@@ -24,6 +23,7 @@ from purgatory.core.operations.future import (
     mark_observed,
 )
 from purgatory.errors import OperationCancelled, OperationExpired
+from purgatory.service.client.arguments import Duration
 from purgatory.service.encoding import unpack
 from purgatory.service.errors import OperationFailed, ServiceError, Unavailable
 from purgatory.service.platform import Platform
@@ -134,7 +134,7 @@ class OperationControl(Protocol):
     def cancel(self, operation: str) -> bool:
         """See `Client.cancel`."""
 
-    def extend(self, operation: str, timeout: float | timedelta) -> bool:
+    def extend(self, operation: str, timeout: Duration) -> bool:
         """See `Client.extend`."""
 
 
@@ -183,7 +183,7 @@ class ServiceFuture(ReplyFuture[Any]):
             concurrent.futures.wait([self], self._pass_time(self._client.timeout))
         return self.cancelled()
 
-    def extend(self, timeout: float | timedelta) -> bool:
+    def extend(self, timeout: Duration) -> bool:
         """Have the timeout count anew from now; see `Client.extend`."""
         return self._client.extend(self.op_id, timeout)
 

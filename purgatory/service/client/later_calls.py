@@ -7,7 +7,6 @@ docstrings. Any thread may make a call.
 import functools
 import inspect
 from collections.abc import Callable, Iterable
-from datetime import timedelta
 from typing import Any, TypeVar, cast, get_args
 
 from purgatory.core.keys import check_need, distinct_keys
@@ -18,6 +17,7 @@ from purgatory.service.client.arguments import (
     checked_number,
     checked_numbers,
     checked_text,
+    duration_ms,
     error_texts,
     filter_text,
     is_job,
@@ -64,7 +64,6 @@ from purgatory.service.protocol import (
     Unread,
     Work,
 )
-from timingwheel.lowlevel import to_ms
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -97,7 +96,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
     def submit_later(
         self,
         *keys: str,
-        timeout: float | timedelta = 30.0,
+        timeout: Duration = 30.0,
         need: int = 1,
         kind: str = "",
         op_id: str | None = None,
@@ -120,7 +119,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
     def _submission(
         self,
         keys: tuple[str, ...],
-        timeout: float | timedelta,
+        timeout: Duration,
         need: int,
         kind: str,
         op_id: str | None,
@@ -129,7 +128,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
     ) -> Submission:
         texts = _watch_keys(keys)
         need = check_need(need, len(texts))
-        timeout_ms = to_ms(timeout, "timeout")
+        timeout_ms = duration_ms(timeout, "timeout")
         kind = checked_text(kind, "kind")
         checked_id = "" if op_id is None else checked_text(op_id, "op_id")
         unique_ms = unique_ms_of(unique_for, op_id)
@@ -144,7 +143,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         value: Any = None,
         *,
         limit: int | None = None,
-        hold: float | timedelta = 0.0,
+        hold: Duration = 0.0,
     ) -> ReplyFuture[int]:
         """Complete a key for all operations at the server; answers how many completed.
 
@@ -160,7 +159,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         if limit is not None:
             completion.limit = checked_number(limit, "limit", 1)
         if type(hold) is not float or hold:  # not the default
-            completion.hold_ms = to_ms(hold, "hold")
+            completion.hold_ms = duration_ms(hold, "hold")
         return self._call(Complete, completion)
 
     def fail_later(self, key: str, error: Exception | type[Exception]) -> ReplyFuture[int]:
@@ -172,9 +171,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         """
         return self._call(Fail, KeyFailure(checked_text(key, "key"), *error_texts(error)))
 
-    def extend_later(
-        self, operation: OperationName, timeout: float | timedelta
-    ) -> ReplyFuture[bool]:
+    def extend_later(self, operation: OperationName, timeout: Duration) -> ReplyFuture[bool]:
         """Have an operation's timeout count anew from now, by future or id.
 
         The operation keeps its place in the key's order. False if ended or unknown. With the answer
@@ -182,7 +179,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
 
         Given the handle or the status of a job, does what `reschedule_job` does.
         """
-        timeout_ms = to_ms(timeout, "timeout")
+        timeout_ms = duration_ms(timeout, "timeout")
         if is_job(operation):
             return self.reschedule_job_later(operation, timeout)
         extension = TimeoutExtension(op_id_of(operation), timeout_ms)

@@ -36,7 +36,7 @@ from purgatory.service.store.opening import open_lease_row, open_postgres
 
 
 class SharedDatabase:
-    """The database that several servers share, as `config` names it."""
+    """The shared database of several servers, named by `config`."""
 
     def __init__(self, config: Config) -> None:
         self._config = config

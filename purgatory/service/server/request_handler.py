@@ -141,7 +141,7 @@ class RequestHandler:
         }
 
     def handle_safely(self, transaction: Transaction, command: ClientCommand) -> Transaction:
-        """Handle a command; return its transaction, a new one after an unexpected error.
+        """Handle a command; return its transaction, or after an unexpected error a new transaction.
 
         Then the changes so far are rolled back, and the other requests are handled again.
         """

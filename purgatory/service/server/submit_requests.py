@@ -233,7 +233,7 @@ def _taken_at_first(request: Submit, first: Submitted | None) -> set[int]:
 def _known_as_at_first(known: list[Known], first: Submitted) -> list[Known]:
     """Return the operations that were known at first, in their state now.
 
-    So a client that lost the first answer to its submit learns which jobs are new.
+    So the client learns the new jobs if the first answer to its submit was lost.
     """
     now = {one.index: one for one in known}
     return [now.get(one.index, one) for one in first.known]

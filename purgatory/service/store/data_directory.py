@@ -23,8 +23,8 @@ OTHERS: Final = 0o077
 def make_private_directory(directory: Path, own: Collection[str]) -> None:
     """Make a directory with its parents; or make a readable one private. Raises StoreError.
 
-    Changes an existing directory only if this user owns it, and it is empty or has one of the files
-    `own`.
+    Changes an existing directory only if this user owns the directory, and if it is empty or has
+    one of the files `own`.
     """
     try:
         directory.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)

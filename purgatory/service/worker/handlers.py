@@ -60,7 +60,7 @@ class Job:
     """A due job, leased to this worker.
 
     `id` is the same at each attempt; `attempt` counts from 1. `token` grows with each lease of any
-    job: storage that refuses tokens below the job's highest refuses a worker that has lost its
+    job: storage can refuse tokens below the job's highest, and so a worker without its
     lease. Times are Unix milliseconds; `due_ms`: when the job should have begun.
     """
 

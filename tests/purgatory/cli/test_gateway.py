@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from purgatory.cli import gateway as command
 from purgatory.service.gateway import server as module
 
 
@@ -32,6 +33,16 @@ def test_options(run, made, tmp_path):
     assert (code, out, err) == (0, "serving http://127.0.0.1:1\n", "")
     assert made["bind"] == "127.0.0.1:0"
     assert tuple(made["hosts"]) == ("a", "b")
+
+
+def test_the_format_of_the_log(run, made, tmp_path, monkeypatch):
+    """That of the option, else of the environment."""
+    formats = []
+    monkeypatch.setattr(command, "configure_logging", lambda given, verbose: formats.append(given))
+    monkeypatch.setenv("PURGATORY_LOG_FORMAT", "json")
+    assert run("gateway", "--data-dir", tmp_path)[0] == 0
+    assert run("gateway", "--data-dir", tmp_path, "--log-format", "text")[0] == 0
+    assert formats == ["json", "text"]
 
 
 def test_systemd_is_notified(run, made, tmp_path, service_manager):

@@ -1,5 +1,6 @@
 """`purgatory worker`: it runs jobs until a signal."""
 
+import json
 import os
 import signal
 import subprocess
@@ -71,7 +72,36 @@ def test_a_worker(tmp_path, server, client):
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=HANG)
     assert process.returncode == 0
-    assert errors.startswith("jobs: 0 running, 1 done (")
+    assert "INFO purgatory.cli.worker: jobs: 0 running, 1 done (" in errors
+
+
+def test_the_log_of_a_worker(tmp_path, server, client):
+    """With `--log-format json` each line is an object; `--verbose` shows the handlers' own."""
+    program = PROGRAM.replace("print(job.payload, flush=True)", "logging.info(job.payload)")
+    program = f"import logging\n{program.format(address=server.address)}"
+    (tmp_path / "talking.py").write_text(program, encoding="utf-8")
+    command = [sys.executable, "-m", "purgatory", "worker", "talking:worker", "--verbose"]
+    process = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=os.environ
+        | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PURGATORY_LOG_FORMAT": "json"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    client.schedule(0, kind="mail", payload="hello").result(HANG)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=HANG)
+    lines = [json.loads(line) for line in errors.splitlines()]
+    assert (lines[0]["logger"], lines[0]["message"]) == ("root", "hello")
+    assert "jobs: 0 running, 1 done (" in lines[-1]["message"]
+
+
+def test_a_format_of_logs_that_is_none(monkeypatch, capsys):
+    """Likewise in the environment: the message names the value."""
+    monkeypatch.setenv("PURGATORY_LOG_FORMAT", "xml")
+    assert main(["worker", "talking:worker"]) == 2
+    assert "'xml'; expected text or json" in capsys.readouterr().err
 
 
 def test_systemd_is_notified(tmp_path, server, service_manager):

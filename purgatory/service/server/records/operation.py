@@ -42,7 +42,7 @@ class EventContext:
     ) -> None:
         self.value: bytes = value
         self.at_ms: i64 = at_ms
-        # Operations of several keys that this event brought nearer.
+        # Operations of several keys, brought nearer by this event.
         self.progressed: list[tuple[PendingOperation, str]] = progressed
         self.units: i64 = units
         self.failed: bool = failed

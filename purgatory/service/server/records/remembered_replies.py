@@ -47,8 +47,8 @@ class RememberedReplies:
         # The latest used is the last. (A dict finds its first entry by a scan of removed ones.)
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
         self._clients: dict[str, _ClientShare] = {}
-        # Of the open transaction: a failed commit forgets the added (session, seq), and brings the
-        # others back, which were forgotten in this order.
+        # Of the open transaction: a failed commit forgets the added (session, seq), and restores
+        # the evicted, listed in order of eviction.
         self._added: set[tuple[str, int]] = set()
         self._evicted: list[tuple[str, int, bytes]] = []  # session, seq, frame
         self._dropped: list[tuple[str, _Session]] = []

@@ -1,4 +1,4 @@
-"""Spread: an event that ends its many operations in several transactions.
+"""Spread: an event with many operations, ended in several transactions.
 
 The event happens at one moment, for all operations then waiting for its key: those with numbers up
 to `last`, so none of millions has to be marked. A later change of such an operation counts the

@@ -33,7 +33,7 @@ OLDEST_VERSION: Final = 1
 #: Version -> the statements that lead to it from the version before; `{schema}` as in `TABLES`. The
 #: SQL does not change when the tables do.
 STEPS: Final[dict[int, str]] = {2: translated(ATTEMPTS)}
-_TRIES: Final = 20  # to make the tables, while other servers make them
+_TRIES: Final = 20  # to make the tables, while other servers do the same
 
 
 def table_names(statements: str) -> tuple[str, ...]:

@@ -251,7 +251,7 @@ def _wheels(report: Report) -> str:
         [
             f"<p><strong>{escape(choice.call)}</strong>: {escape(choice.why)}</p>",
             paragraph(
-                "How other wheels would have handled these deadlines. A coarser tick wakes the "
+                "The same deadlines on other wheels. A coarser tick wakes the "
                 "thread less often and expires operations later; a larger wheel moves operations "
                 "less and takes more memory. Cascades: buckets whose operations are placed again; "
                 "moves: these operations; lateness: the delay of an expiry by rounding up to the "

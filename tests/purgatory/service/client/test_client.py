@@ -134,7 +134,7 @@ def test_the_same_id_again(server, connect):
         ((b"k",), {}, TypeError),
         (("k",), {"timeout": -1}, ValueError),
         (("k",), {"timeout": float("nan")}, ValueError),
-        (("k",), {"timeout": "1"}, TypeError),
+        (("k",), {"timeout": b"1"}, TypeError),
         (("k",), {"need": 2}, ValueError),
         (("k",), {"need": 0}, ValueError),
         (("k",), {"payload": object()}, TypeError),

@@ -27,6 +27,22 @@ from tests.testing.purgatory_harness import HANG
 from timingwheel import COMPILED
 
 
+def test_durations_as_texts(server, connect):
+    """As in the terminal and over HTTP: `timeout` and `hold`."""
+    client = connect(server)
+    future = client.defer("k", timeout="30m", op_id="a")
+    client.flush()
+    started = client.query("a")
+    assert started.deadline_ms - started.submitted_ms == 1_800_000
+    assert future.extend("1h")
+    assert client.query("a").deadline_ms - started.deadline_ms >= 1_800_000
+    client.complete("early", 5, hold="1m")
+    assert client.defer("early").result(HANG) == 5
+    assert client.submit("k", timeout="PT30M").state == "pending"
+    with pytest.raises(ValueError, match="'soon' is not a valid duration"):
+        client.defer("k", timeout="soon")
+
+
 def test_extend(server, connect):
     """By its future, by its id, and by another client; False if it has ended."""
     one, two = connect(server), connect(server)
@@ -143,9 +159,9 @@ def test_an_event_is_not_held_for_what_comes_after_it(server, connect):
         (lambda client: client.complete("k", limit=True), TypeError),
         (lambda client: client.complete("k", limit=1.0), TypeError),
         (lambda client: client.complete("k", hold=-1), ValueError),
-        (lambda client: client.complete("k", hold="long"), TypeError),
+        (lambda client: client.complete("k", hold="long"), ValueError),
         (lambda client: client.extend("a", -1), ValueError),
-        (lambda client: client.extend("a", "long"), TypeError),
+        (lambda client: client.extend("a", "long"), ValueError),
         (lambda client: client.extend(None, 1), TypeError),
         (lambda client: client.fail("k", "why"), TypeError),
         (lambda client: client.fail("k", KeyboardInterrupt), TypeError),
@@ -424,7 +440,7 @@ def test_filters_that_are_false_but_no_text(connect, method, name, value):
         getattr(connect("tcp://127.0.0.1:9"), method)(**{name: value})
 
 
-@pytest.mark.parametrize("hold", [None, "", []], ids=repr)
+@pytest.mark.parametrize("hold", [None, b"", []], ids=repr)
 def test_a_hold_that_is_none(connect, hold):
     """It is no 0."""
     with pytest.raises(TypeError, match="hold is "):
