@@ -3,15 +3,19 @@
 One thread makes, starts, reloads and closes the daemon.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from purgatory.service.auth.authenticator import authenticator_for
 from purgatory.service.config import Config, split_names
-from purgatory.service.http.server import WebServer
 from purgatory.service.process_metrics import register_process_metrics
 from purgatory.service.server.server import Server
 from purgatory.service.server_assembly import ServerAssembly
+
+if TYPE_CHECKING:
+    from purgatory.service.http.server import WebServer
 
 
 class ServiceDaemon:
@@ -68,6 +72,8 @@ class ServiceDaemon:
         self._announce(f"serving at {self.server.address}, {pending:,} waiting", facts)
 
     def _start_http(self) -> None:
+        from purgatory.service.http.server import WebServer  # noqa: PLC0415 - a fifth of the start
+
         register_process_metrics(self.server.registry)
         self._http = WebServer(
             self._config.http_bind,

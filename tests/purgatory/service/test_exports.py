@@ -19,11 +19,13 @@ def test_all_is_what_there_is():
 
 
 def test_importing_the_package_needs_no_extra():
-    """Neither the package nor settings and errors import an extra."""
+    """Neither the package nor settings and errors import an extra, and a server no HTTP."""
     program = (
         "import sys\n"
         "import purgatory, purgatory.cli, purgatory.service\n"
         "purgatory.service.Config, purgatory.service.OperationIdTaken\n"
         "assert not {'zmq', 'msgspec', 'uvicorn'} & set(sys.modules), sys.modules\n"
+        "import purgatory.service.daemon\n"
+        "assert not {'starlette', 'uvicorn'} & set(sys.modules), sys.modules\n"
     )
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0

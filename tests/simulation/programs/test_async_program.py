@@ -25,7 +25,8 @@ def test_which_worlds_have_some():
             assert clients == [n % 2 == 0 for n in range(len(clients))]
 
 
-@pytest.mark.parametrize("seed", [12, 13, 28, 29, 44, 45])
+# Seeds 12 and 13 are among those of `tests/simulation/test_simulation.py`.
+@pytest.mark.parametrize("seed", [28, 29, 44, 45])
 def test_every_promise_is_kept(seed):
     """Whatever goes wrong in the world of the seed."""
     verdict = simulate(seed)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from purgatory.service.encoding import unpack
-from purgatory.service.protocol import Failure
+from purgatory.service.protocol import Failure, Query
 from tests.testing.naive_memory import naive_memory
 from tests.testing.step_server import StepServer, operation, result
 
@@ -234,9 +234,9 @@ class ServerModel(RuleBasedStateMachine):
 
     @invariant()
     def agrees(self):
-        for op_id in "abcdefgh":
-            state = self.server.query(op_id)
-            self.transaction(lambda: None)  # the query was a transaction, too
+        states = self.server.ask(Query, list("abcdefgh")).states
+        self.transaction(lambda: None)  # the query was a transaction, too
+        for op_id, state in zip("abcdefgh", states, strict=True):
             op = self.ops.get(op_id)
             if op is None:
                 assert state.state == "unknown"

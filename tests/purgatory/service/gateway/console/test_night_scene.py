@@ -43,8 +43,6 @@ STUCK = "2,501 jobs of kind “mial” wait, and no worker takes this kind"
 DEAD = "110 jobs of kind “mail” are dead"
 ALONE = "No standby: if this server ends, nothing answers"
 UNSAFE = "Not replicated: a loss of the database loses what was acknowledged"
-SIZES = pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
-SCHEMES = pytest.mark.parametrize("color_scheme", ["light", "dark"])
 
 
 @pytest.fixture(scope="module")
@@ -104,11 +102,20 @@ def pages(browser):
     return BrowserPages(browser)
 
 
-def photograph(page, name, viewport, color_scheme):
+def all_looks(page):
+    """Show a page on a desktop and a phone, in light and dark; yields the viewport and the name."""
+    for viewport in (DESKTOP, PHONE):
+        for color_scheme in ("light", "dark"):
+            page.set_viewport_size(viewport)
+            page.emulate_media(color_scheme=color_scheme)
+            yield viewport, f"{viewport['width']}-{color_scheme}"
+    page.close()  # what was emulated would stay
+
+
+def photograph(page, name):
     """Keep a picture, if PICTURES says where."""
     if folder := os.environ.get("PICTURES"):
-        path = Path(folder) / f"{name}-{viewport['width']}-{color_scheme}.png"
-        path.write_bytes(page.screenshot(full_page=True))
+        (Path(folder) / f"{name}.png").write_bytes(page.screenshot(full_page=True))
 
 
 def fits(page, locator, viewport):
@@ -118,46 +125,48 @@ def fits(page, locator, viewport):
     assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
 
 
-@SIZES
-@SCHEMES
-def test_the_page(night, pages, viewport, color_scheme):
+def test_the_page(night, pages):
     """The server's own trouble, then jobs and the missing standby; all on the first screen."""
-    with pages.open({}, viewport=viewport, color_scheme=color_scheme) as page:
-        page.goto(night.url)
-        expect(page.locator("#health")).to_contain_text(
-            re.compile("^Not ready: commits have failed for .* database or disk is full"),
-            timeout=HANG * 1000,
-        )
-        assert page.get_attribute("#health", "data-state") == "bad"
-        expect(page.locator("#troubles li")).to_have_text([STUCK, DEAD, ALONE, UNSAFE])
-        expect(page.locator("#jobs-table tbody th")).to_have_text(["mial", "mail"])
-        assert page.title().startswith("not ready")
-        photograph(page, "night-page", viewport, color_scheme)
-        fits(page, page.locator("#troubles"), viewport)
+    with pages.open({}, viewport=DESKTOP) as page:
+        for viewport, look in all_looks(page):
+            page.goto(night.url)
+            expect(page.locator("#health")).to_contain_text(
+                re.compile("^Not ready: commits have failed for .* database or disk is full"),
+                timeout=HANG * 1000,
+            )
+            assert page.get_attribute("#health", "data-state") == "bad"
+            expect(page.locator("#troubles li")).to_have_text([STUCK, DEAD, ALONE, UNSAFE])
+            expect(page.locator("#jobs-table tbody th")).to_have_text(["mial", "mail"])
+            assert page.title().startswith("not ready")
+            photograph(page, f"night-page-{look}")
+            fits(page, page.locator("#troubles"), viewport)
 
 
-@SIZES
-@SCHEMES
-def test_the_console(night, pages, tmp_path, viewport, color_scheme):
+def test_the_console(night, pages, tmp_path):
     """The same sentences above each view."""
     with RunningGateway(night.member.address, tmp_path / "keys") as gateway:
-        console = Console(pages, gateway, viewport=viewport, color_scheme=color_scheme)
+        console = Console(pages, gateway)
         page = console.sign_in(rights=("administer",))
-        lines = page.locator("#troubles li")
-        expect(lines).to_have_count(5, timeout=HANG * 1000)
-        trouble = lines.first.inner_text()
-        assert re.match(
-            r"Not ready: commits have failed for \d+ (s|min): .* disk is full$", trouble
-        )
-        expect(lines).to_contain_text(["Not ready", STUCK, DEAD, ALONE, UNSAFE])
-        expect(page.get_by_role("link", name="ready 2,501")).to_be_visible()
-        photograph(page, "night-console", viewport, color_scheme)
-        fits(page, page.locator("#troubles"), viewport)
-        page.goto(f"{gateway.url}/console#job?id=invoice-7")
-        expect(page.get_by_role("region", name="Attempts")).to_contain_text("no such address")
-        expect(page.locator("#troubles")).to_contain_text(STUCK)
-        photograph(page, "night-job", viewport, color_scheme)
+        for viewport, look in all_looks(page):
+            console.show("jobs")
+            the_console_tells(page)
+            photograph(page, f"night-console-{look}")
+            fits(page, page.locator("#troubles"), viewport)
+            console.show("job?id=invoice-7")
+            expect(page.get_by_role("region", name="Attempts")).to_contain_text("no such address")
+            expect(page.locator("#troubles")).to_contain_text(STUCK)
+            photograph(page, f"night-job-{look}")
         console.close()
+
+
+def the_console_tells(page):
+    """Check what the first view says of the night."""
+    lines = page.locator("#troubles li")
+    expect(lines).to_have_count(5, timeout=HANG * 1000)
+    trouble = lines.first.inner_text()
+    assert re.match(r"Not ready: commits have failed for \d+ (s|min): .* disk is full$", trouble)
+    expect(lines).to_contain_text(["Not ready", STUCK, DEAD, ALONE, UNSAFE])
+    expect(page.get_by_role("link", name="ready 2,501")).to_be_visible()
 
 
 def test_an_action_is_acknowledged_on_disk_alone(night, pages, tmp_path):

@@ -18,6 +18,7 @@ from purgatory.service.job_messages import (
     CancelMatching,
     JobFilter,
     ListJobs,
+    ReadJobs,
     Repeat,
     Reschedule,
     RescheduleJobs,
@@ -330,7 +331,7 @@ class JobMachine(RuleBasedStateMachine):
         if not hasattr(self, "server"):
             return
         self.follow()  # the last request's transaction may have been the first that could commit
-        for status in [self.server.job(name) for name in {*NAMES, *self.jobs}]:
+        for status in self.server.ask(ReadJobs, [*{*NAMES, *self.jobs}]).jobs:
             one = self.jobs.get(status.job_id)
             if one is not None and one.may_be_forgotten(self.stamp_ms):
                 if status.state == "unknown":
