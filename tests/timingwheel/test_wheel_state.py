@@ -179,6 +179,7 @@ def test_a_task_is_rescheduled_in_place_within_the_tick_of_its_bucket():
         (0, 50, 50, True),
         (0, 50, 51, False),  # no bucket in that slot
         (0, 190, 200, False),  # the first time beyond level 0, and no level above
+        (0, 250, 200, True),
         (0, 250, 390, True),  # level 1: one bucket for 200 to 399
         (0, 250, 400, False),
         (0, 5000, 4390, True),  # level 2
