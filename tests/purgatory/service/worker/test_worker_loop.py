@@ -16,7 +16,7 @@ from purgatory.service.worker import held_jobs
 from purgatory.service.worker.demand import WorkerSettings
 from purgatory.service.worker.handlers import Retry, check_limits, make_handler
 from purgatory.service.worker.lease_returns import WorkerCounts
-from purgatory.service.worker.worker_loop import WorkerLoop
+from purgatory.service.worker.worker_loop import JOIN_S, WorkerLoop
 
 
 class Calls:
@@ -46,7 +46,7 @@ class Runner:
     """Has what it was given, and runs nothing by itself."""
 
     def __init__(self):
-        self.jobs, self.stopped = [], False
+        self.jobs, self.stopped = [], []
         self.cancelled, self.lost = [], []
 
     def cancel(self, held):
@@ -59,7 +59,7 @@ class Runner:
         self.jobs.append(held)
 
     def stop(self, seconds):
-        self.stopped = True
+        self.stopped.append(seconds)
 
 
 class Clock(Platform):
@@ -85,7 +85,8 @@ class Bench:
         functions = functions or {"": print}
         own = check_limits(limits.get("timeout"), limits.get("concurrency"))
         handlers = {kind: make_handler(one, retry, own) for kind, one in functions.items()}
-        settings = WorkerSettings("jobs", "tcp://server", 2, 60_000, 10.0)
+        lease_ms = limits.get("lease_ms", 60_000)
+        settings = WorkerSettings("jobs", "tcp://server", 2, lease_ms, 10.0)
         self.loop = WorkerLoop(settings, handlers, self.calls, self.runner, self.counts, self.clock)
         self.loop.wake = lambda: self.wakes.append(self.clock.now)
         self.loop.start()
@@ -288,6 +289,57 @@ def test_jobs_that_come_while_it_sleeps(bench):
     bench.loop.sleep_seconds()
     bench.give(3)
     assert len(bench.wakes) == 1
+
+
+@pytest.mark.parametrize(("lease_ms", "usual"), [(60_000, 1.0), (1_500, 0.5)])
+def test_how_long_it_sleeps(lease_ms, usual):
+    """Until the next look; less before a job begins, while it stops, and until it gives up."""
+    bench = Bench(lease_ms=lease_ms)
+    assert bench.loop.sleep_seconds() == usual
+    held = bench.give(1)
+    assert bench.loop.sleep_seconds() == 0.01
+    assert bench.loop.begin(held)
+    assert bench.loop.sleep_seconds() == 0.01  # the server is to be told
+    bench.pass_time(0.01)
+    assert bench.loop.sleep_seconds() == usual
+    bench.loop.stop(0.3)
+    assert bench.loop.sleep_seconds() == 0
+    bench.loop.step()
+    assert bench.loop.sleep_seconds() == pytest.approx(0.3)
+    bench.clock.now += 0.2
+    assert bench.loop.sleep_seconds() == pytest.approx(0.1)
+    bench.clock.now += 0.2
+    assert bench.loop.sleep_seconds() == 0
+    bench.loop.step()
+    assert bench.loop.sleep_seconds() == usual
+    bench.clock.now += 9.8
+    assert bench.loop.sleep_seconds() == pytest.approx(0.2)
+    assert not bench.loop.finished()
+    bench.pass_time(0.3)
+    assert bench.loop.finished()
+
+
+@pytest.mark.parametrize("seconds", [(30, 5), (5, 30)])
+def test_to_stop_twice(bench, seconds):
+    """The shorter time counts; the runner is told how long its threads may take."""
+    assert bench.loop.begin(bench.give(1))
+    for each in seconds:
+        bench.loop.stop(each)
+        bench.loop.step()
+    bench.pass_time(4.9)
+    assert bench.calls.ended == []
+    bench.pass_time(0.2)
+    assert [end.how for end, _ in bench.calls.ended] == [How.RETURNED]
+    assert bench.runner.stopped == [JOIN_S]
+
+
+def test_a_loop_that_works_sends_nothing_by_itself(bench):
+    """It neither drains nor ends; `failure` is None."""
+    bench.give(1)
+    for _ in range(3):
+        bench.pass_time(0.01)
+    assert (bench.calls.ended, bench.runner.stopped, bench.loop.finished()) == ([], [], False)
+    assert bench.loop.failure is None
 
 
 async def run_async(_):
