@@ -163,8 +163,8 @@ class TestLeader:
 
     @started_or_not
     def test_an_exit_wakes_workers(self, started):
-        """Those that sleep, at the clock or for a task, end."""
-        done = threading.Event()
+        """Those that sleep, at the clock or for a task, end; what comes then runs in the caller."""
+        done, ran = threading.Event(), []
         with driven(started) as (timer, advance):
             timer.schedule(1, done.set)
             advance(1)
@@ -172,6 +172,8 @@ class TestLeader:
             wait_until(lambda: workers("tea"))
             timer._executor.stop_at_exit()
             wait_until(lambda: not workers("tea"))
+            timer._executor.execute(ran.append, "bucket")
+            assert (ran, workers("tea")) == (["bucket"], [])
 
     def test_fork_in_a_task(self):
         """The child, whose only thread is a worker, ends when the task returns there."""
