@@ -393,6 +393,26 @@ class TestUnstarted:
         assert ran == ["bucket"]
         assert not any(t.name == "w" for t in threading.enumerate())
 
+    def test_a_child_has_a_lock_of_its_own(self):
+        """A thread of the parent, which does not exist in the child, may have held the other."""
+        worker = WorkerExecutor("w", TimerCounters())
+        holds, go_on = threading.Event(), threading.Event()
+
+        def hold():
+            with worker._lock:
+                holds.set()
+                go_on.wait(HANG)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        assert holds.wait(HANG)
+        worker.after_fork()
+        try:
+            assert worker._lock.acquire(blocking=False)
+        finally:
+            go_on.set()
+            thread.join(HANG)
+
     def test_interrupted_start_leaves_one_worker(self, monkeypatch):
         """If start is interrupted after the thread began, that thread ends and a new one works."""
         worker, ran, start = WorkerExecutor("w", TimerCounters()), [], threading.Thread.start
