@@ -90,6 +90,27 @@ def test_a_job_that_waited_too_long():
     assert len(jobs) == 1
 
 
+def test_a_new_job():
+    """It has neither begun nor ended, and can be cancelled."""
+    held = HeldJobs(60.0, float).add(leased(1))
+    assert (held.is_refused, held.is_ending, held.is_lost, held.is_told) == (False,) * 4
+    assert not held.is_cancelled
+    held.cancel()
+    assert held.is_cancelled
+    assert held.cancelled.is_set()
+
+
+def test_the_last_moment_of_a_lease():
+    """At its end a job does not begin."""
+    now = [0.0]
+    jobs = HeldJobs(60.0, lambda: now[0])
+    one, two = jobs.add(leased(1)), jobs.add(leased(2))
+    now[0] = jobs._lease_s - 0.001
+    assert jobs.begin(one)
+    now[0] = jobs._lease_s
+    assert not jobs.begin(two)
+
+
 def test_a_clock_that_is_slow():
     """A job is not begun shortly before its lease ends: at the server it may have ended."""
     now = [0.0]
@@ -171,6 +192,7 @@ def test_the_pace_is_looked_at_now_and_then():
     now = [0.0]
     speed = Pace(8, lambda: now[0])
     assert not speed.look()
+    assert speed.next_look > 0.0
     speed._average = 0.0
     for now[0], changes in ((speed.next_look - 0.001, False), (speed.next_look, True)):
         assert speed.look() is changes
