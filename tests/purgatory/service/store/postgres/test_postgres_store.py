@@ -144,3 +144,15 @@ def test_a_commit_writes_rows_of_each_kind(store):
     assert [one.number for one in store.outcomes_without_results()] == [1, 2]
     assert [[*store.sizes(table)] for table in ("progress", "held")] == [[], [("h", 2)]]
     assert list(store.progress()) == []
+
+
+def test_tables_that_have_no_rows_cost_no_statements(postgres):
+    """Deletions name only tables that had rows at the start, or were written since."""
+    gone = changes_of(delete_operations=[1], delete_outcomes=[1])
+    first = open_store(postgres.url)
+    assert first._small.deleting(gone) + first._small.deleting_spreads() == []
+    first.commit(changes_of(deadlines=[1, 1000], results=[1, bytearray(b"\x05")]))
+    second = open_store(postgres.url)
+    for store in (first, second):
+        assert len(store._small.deleting(gone) + store._small.deleting_spreads()) == 2
+        store.close()
