@@ -238,9 +238,10 @@ def assert_alike(pair, waiting, key):
 
 @pytest.mark.parametrize("is_sharded", [False, True])
 @pytest.mark.parametrize("foreign", [0, 0.2])
-def test_like_watch_lists_without_sections(sharded, is_sharded, foreign):
+def test_like_watch_lists_without_sections(request, is_sharded, foreign):
     """The same changes lead to the same lists and counts, until all is drained."""
-    pair = sharded if is_sharded else AtomicWatchLists("test"), WatchLists("test")
+    one = request.getfixturevalue("sharded") if is_sharded else AtomicWatchLists("test")
+    pair = one, WatchLists("test")
     rng = random.Random(5)
     waiting, soles = [], 0
     for _ in range(400):
