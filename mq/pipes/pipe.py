@@ -305,7 +305,6 @@ class Pipe(FlowControl):
         With `delay`, the peer's messages stay readable. May be called again, with `delay=False` or
         after an interrupt.
         """
-        self.delay = delay
         if self.state in (PipeState.ACTIVE, PipeState.DELIMITER_RECEIVED):
             self._send(PipeTerm(self.peer))
             self._write_delimiter()

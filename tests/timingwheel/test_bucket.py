@@ -57,6 +57,22 @@ def test_add_and_move_between_lists(make):
     assert (make.counters.waiting, make.counters.cancelled) == (0, 10)
 
 
+def test_the_next_tasks_are_those_of_the_next_slots(make):
+    """some_tasks() begins at the head, and looks at no more slots than it is told."""
+    bucket, all_tasks = make.bucket(), tasks(6)
+    for task in all_tasks:
+        bucket.add(task)
+    assert [bucket.some_tasks(limit) for limit in range(8)] == [
+        all_tasks[:limit] for limit in range(8)
+    ]
+    bucket.move(all_tasks[0], make.bucket())
+    assert bucket.cancel(all_tasks[2])
+    for limit in range(8):
+        slots = all_tasks[1 : 1 + limit] if bucket._head else all_tasks[:limit]
+        gone = (all_tasks[0], all_tasks[2])
+        assert bucket.some_tasks(limit) == [task for task in slots if task not in gone]
+
+
 def test_cancel_is_only_for_what_is_here(make):
     """A bucket cancels no task that another bucket holds, or none."""
     one, other = make.bucket(), make.bucket()

@@ -3,7 +3,9 @@
 import pytest
 
 from timingwheel import TimerError, TimerTask
-from timingwheel.wheel_state import DRAIN_BATCH, WheelState
+from timingwheel.stats import WheelLevel
+from timingwheel.wheel import END_OF_TIME_NS
+from timingwheel.wheel_state import DRAIN_BATCH, MAX_SEEN, WheelState
 
 
 @pytest.fixture
@@ -124,6 +126,8 @@ def test_a_task_of_another_timer_leaves_no_trace(state):
     for deadline in (3, 50):
         with pytest.raises(TimerError, match="another timer"):
             state.place(task, deadline)
+    with pytest.raises(TimerError, match="another timer"):
+        state.place_due(task, 3, 3)
     assert not state.dispatch_queue
     assert (state.counters.waiting, other.counters.waiting) == (0, 1)
 
@@ -166,3 +170,129 @@ def test_a_task_is_rescheduled_in_place_within_the_tick_of_its_bucket():
     state._check()
     assert drain(state, 40)
     assert dispatched(state) == [40]
+
+
+@pytest.mark.parametrize(
+    ("now_ns", "placed", "deadline_ns", "fits"),
+    [
+        (0, 50, 41, True),
+        (0, 50, 50, True),
+        (0, 50, 51, False),  # no bucket in that slot
+        (0, 190, 200, False),  # the first time beyond level 0, and no level above
+        (0, 250, 200, True),
+        (0, 250, 390, True),  # level 1: one bucket for 200 to 399
+        (0, 250, 400, False),
+        (0, 5000, 4390, True),  # level 2
+        (60, 70, 60, False),  # due already
+    ],
+)
+def test_a_bucket_that_exists_is_the_fast_way(now_ns, placed, deadline_ns, fits):
+    """A task that is pending nowhere goes into the bucket of its due time, if that exists."""
+    state = WheelState(10, 20, 0)
+    state.drain_batch(now_ns)
+    [other] = place(state, placed)
+    task = TimerTask(1, print)
+    assert state.try_place_fast(task, deadline_ns) is fits
+    assert (task._tt_list is other._tt_list, task.deadline_ns == deadline_ns) == (fits, fits)
+    assert state.try_place_fast(other, placed) is False
+    assert state.counters.waiting == 1 + fits
+    state._check()
+
+
+def test_a_full_bucket_is_no_fast_way(state):
+    """A bucket without a free slot makes room, which the fast way does not."""
+    place(state, 5)
+    tasks = []
+    while state.try_place_fast(task := TimerTask(1, print), 5):
+        tasks.append(task)
+    assert len(tasks) == 15
+    assert task._tt_list is None
+
+
+def test_the_next_due_time(state):
+    """It is that of the first bucket, also while its tasks cascade; END_OF_TIME_NS without one."""
+    assert state.next_due_ns() == END_OF_TIME_NS
+    place(state, *[30] * (DRAIN_BATCH + 1))
+    assert state.next_due_ns() == 20
+    state.drain_batch(20)
+    assert state.has_undelivered()
+    assert state.next_due_ns() == 20
+    drain(state, 20)
+    assert state.next_due_ns() == 30
+
+
+@pytest.mark.parametrize(("deadline_ns", "cascades"), [(41, 0), (50, 0), (51, 1)])
+def test_a_later_deadline_counts_when_the_bucket_comes(deadline_ns, cascades):
+    """A bucket cascades if a task in it is due later than the bucket; else it is dispatched."""
+    state = WheelState(10, 20, 0)
+    tasks = place(state, 50, 50)
+    state.place(tasks[0], deadline_ns)
+    drain(state, 50)
+    assert state.cascades == cascades
+    assert dispatched(state) == ([50] if cascades else [deadline_ns, 50])
+    drain(state, 60)
+    assert sorted(dispatched(state)) == sorted([deadline_ns, 50])
+
+
+def test_a_batch_dispatches_so_many_buckets():
+    """The lock is free again after DRAIN_BATCH buckets, however many are due."""
+    state = WheelState(1, 2 * DRAIN_BATCH, 0)
+    place(state, *range(1, DRAIN_BATCH + 10))
+    assert state.drain_batch(DRAIN_BATCH + 9)
+    assert len(state.dispatch_queue) == DRAIN_BATCH
+    assert drain(state, DRAIN_BATCH + 9) == 1
+    assert len(state.dispatch_queue) == DRAIN_BATCH + 9
+
+
+def test_a_bucket_that_cascades_costs_one_more_than_its_tasks():
+    """A batch counts both: one task costs 2 as it cascades, then 1 as it is dispatched."""
+    state = WheelState(1, 2 * DRAIN_BATCH, 0)
+    ends = [turn * 2 * DRAIN_BATCH for turn in range(1, DRAIN_BATCH)]
+    place(state, *ends)
+    assert state.drain_batch(ends[-1])
+    assert len(state.dispatch_queue) == DRAIN_BATCH // 3
+
+
+def test_levels_show_each_slot():
+    """levels() counts the tasks of each slot, and tells where the clock's hand is."""
+    state = WheelState(10, 3, 0)
+    place(state, 10, 20, 20, 40, 71)
+    assert state.levels(25) == (
+        WheelLevel(tick_ns=10, slots=(0, 1, 2), hand=2),
+        WheelLevel(tick_ns=30, slots=(0, 1, 1), hand=0),
+    )
+    assert state.levels(65)[1].hand == 2
+
+
+@pytest.mark.parametrize("limit", range(7))
+@pytest.mark.parametrize("moved", [None, 75, 95, 500])
+def test_the_first_tasks_are_in_order_of_deadline(limit, moved):
+    """Also with a task whose deadline lies beyond its bucket."""
+    state = WheelState(10, 20, 0)
+    tasks = place(state, 45, 65, 62, 91, 300, 210)
+    if moved:
+        state.place(tasks[0], moved)
+    first = [task.deadline_ns for task in state.first_tasks(limit)]
+    assert first == sorted(task.deadline_ns for task in tasks)[:limit]
+
+
+def test_the_first_tasks_are_few(state):
+    """first_tasks() looks at MAX_SEEN tasks, of all buckets together."""
+    place(state, *[1] * (MAX_SEEN // 2), *[2] * MAX_SEEN, 3)
+    first = [task.deadline_ns for task in state.first_tasks(3 * MAX_SEEN)]
+    assert first == [1] * (MAX_SEEN // 2) + [2] * (MAX_SEEN // 2)
+
+
+def test_the_check_finds_a_lost_place():
+    """_check() fails for a bucket in another slot, and for a task that is due after its bucket."""
+    state = WheelState(1, 20, 0)
+    [task] = place(state, 5)
+    slots = state.wheel.slots
+    slots[5], slots[6] = None, slots[5]
+    with pytest.raises(AssertionError):
+        state._check()
+    slots[5], slots[6] = slots[6], None
+    state._check()
+    task.deadline_ns = 9
+    with pytest.raises(AssertionError):
+        state._check()

@@ -1,5 +1,7 @@
 """A pipe's end, state by state, with the commands between the ends delivered by hand."""
 
+import gc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from mq.pipes.commands import ActivateRead, ActivateWrite, PipeHwm, PipeTerm, PipeTermAck
 from mq.pipes.flow_control import HighWaterMarks
 from mq.pipes.message import MessagePart
+from mq.pipes.pending_connection import PendingConnection
 from mq.pipes.pipe import PipeState, pipepair
 from mq.queues.mailbox import Mailbox
 
@@ -64,6 +67,41 @@ def test_asked_by_one_side(pipe_ends):
     assert dead(near)
     assert deliver(far) == [PipeTermAck]
     assert dead(far)
+
+
+@pytest.mark.parametrize("asking", [(0,), (1,), (0, 1)])
+def test_an_end_is_told_once_and_keeps_no_message(asking):
+    """Whoever asks: a message that nobody read is freed, and an end sends nothing more."""
+    freed = []
+
+    class Part(bytes):
+        def __del__(self):
+            freed.append(bytes(self))
+
+    ends = make()
+    sinks = [end.sink for end in ends]
+    for end in ends:
+        end.delay = False
+        assert end.write(Part(b"unread"))
+        end.flush()
+    for number in asking:
+        ends[number].terminate(False)
+    for _ in range(3):
+        for end in ends:
+            deliver(end)
+    for end in ends:
+        end.process_pipe_term_ack()  # a repeated one
+        assert not end.write(X)
+        end.write_ignoring_hwm(X)
+        end.flush()
+        end.rollback()
+        assert (end.read(), end.readable) == (None, False)
+        assert end.mailbox.recv(0) is None
+    assert [dead(end) for end in ends] == [True, True]
+    for sink in sinks:
+        assert sink.events.count("pipe_terminated") == 1
+    gc.collect()
+    assert freed == [b"unread"] * 2
 
 
 def test_messages_left_are_read_before_the_acknowledgement(pipe_ends):
@@ -234,8 +272,13 @@ def test_a_dry_reader_looks_again_when_it_is_told(look):
     near.write(X)
     near.flush()
     assert not getattr(far, look)()
+    near.write(X)
+    near.flush()
     assert deliver(far) == [ActivateRead]
     assert getattr(far, look)()
+    near.write(X)
+    near.flush()
+    assert deliver(far) == []
     assert (far.readable, far.attached) == (True, False)
     near.terminate(True)
     assert (near.readable, far.readable) == (False, True)
@@ -286,9 +329,29 @@ def test_larger_marks_make_room(changed):
     assert [near.write(X) for _ in range(2)] == [True, False]
 
 
+def test_commands_before_a_bind_wait_for_an_owner():
+    """They come to the far end in order, once it has an owner."""
+    near, far = make()
+    near.pending, far.mailbox = PendingConnection(), None
+    assert far.read() is None
+    near.write(X)
+    near.flush()
+    near.terminate(False)
+    assert near.state is PipeState.TERM_REQ_SENT1
+    assert [type(command) for command in near.pending.held_commands] == [ActivateRead, PipeTerm]
+    for command in near.pending.held_commands:
+        command.deliver()
+    assert far.state is PipeState.WAITING_FOR_DELIMITER
+    assert far.read() == X
+
+
 def test_a_pipe_that_waited_for_a_bind():
     """It has the peer's name and marks from then on, and its socket hears of it."""
-    near, far = make(HighWaterMarks(2, 9))
+    near, far = pipepair(HighWaterMarks(2, 9), None, conflate=False)
+    near.mailbox, near.sink = Mailbox(), PipeEventSink()
+    far.mailbox = Mailbox()
+    far.set_own_hwms_before_bind(HighWaterMarks(3, 1))
+    assert [far.write(X) for _ in range(13)] == [True] * 12 + [False]
     far.send_inproc_connected(HighWaterMarks(9, 1), b"name")
     deliver(near)
     assert (near.routing_id, near.sink.events) == (b"name", ["pipe_connected"])

@@ -2,7 +2,9 @@
 
 import asyncio
 import concurrent.futures
+import contextlib
 import contextvars
+import random
 import traceback
 import types
 
@@ -300,3 +302,166 @@ def test_an_exit_in_another_thread_is_reported():
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             assert pool.submit(purgatory.complete, "k", 1).result(HANG) == 2
     assert told == [error]
+
+
+class Waits(KeyedOperation):
+    """Knows its keys; its callback submits `then`."""
+
+    def __init__(self, keys, need, then, submit):
+        super().__init__(1000, need)
+        self.keys, self.then, self.submit = keys, then, submit
+        self.got, self.has_ended = {}, False  # as the model has it
+
+    def on_complete(self):
+        if self.then is not None:
+            self.submit(self.then)
+
+
+class Event:
+    """The model of a completion; `units` may be infinite."""
+
+    def __init__(self, key, value, limit, until):
+        self.key, self.value, self.until = key, value, until
+        self.units = float("inf") if limit is None else limit
+        self.is_spreading = limit is not None
+
+
+class Model:
+    """Searches all that waits and all that is held, in order."""
+
+    def __init__(self):
+        self.now, self.waiting, self.held = 0, [], {}
+
+    def submit(self, operation):
+        self.waiting.append(operation)
+        for event in list(self.held.values()):
+            if event.key in operation.keys and not operation.has_ended and event.units:
+                if event.is_spreading:
+                    self.spread(event, self.waiting[: self.waiting.index(operation)])
+                self.offer(event, operation)
+
+    def offer(self, event, operation):
+        """Count an event for an operation; tell whether this completed it."""
+        is_new = event.key in operation.keys and event.key not in operation.got
+        if operation.has_ended or not event.units or not is_new:
+            return False
+        operation.got[event.key] = event.value
+        event.units -= 1
+        if not event.units and self.held.get(event.key) is event:
+            del self.held[event.key]
+        if len(operation.got) < operation.need:
+            return False
+        operation.has_ended = True
+        self.waiting.remove(operation)
+        if operation.then is not None:
+            self.submit(operation.then)
+        return True
+
+    def spread(self, event, operations):
+        return sum([self.offer(event, operation) for operation in operations])
+
+    def complete(self, key, value, limit, hold):
+        self.held.pop(key, None)
+        event = Event(key, value, limit, self.now + hold)
+        if hold:
+            self.held[key] = event
+        completed = self.spread(event, list(self.waiting))
+        event.is_spreading = False
+        return completed
+
+    def advance(self):
+        self.now += 1
+        self.held = {key: event for key, event in self.held.items() if event.until >= self.now}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_limited_and_held_events_are_like_a_model(harness, seed):
+    """They count for what waits longest, then for what comes, also from callbacks."""
+    p, model, rng, made = harness.purgatory, Model(), random.Random(seed), []
+
+    def submit(operation):
+        made.append(operation)
+        p.try_complete_else_watch(operation, operation.keys)
+
+    def operation(depth):
+        keys = rng.sample("abcd", rng.randint(1, 3))
+        then = operation(depth - 1) if depth and rng.random() < 0.4 else None
+        return Waits(keys, rng.randint(1, len(keys)), then, submit)
+
+    for step in range(400):
+        action = rng.choices(["submit", "complete", "advance"], [5, 4, 1])[0]
+        if action == "submit":
+            waits = operation(2)
+            submit(waits)
+            model.submit(waits)
+        elif action == "complete":
+            key, limit, hold = rng.choice("abcd"), rng.choice([None, 1, 2, 5]), rng.randint(0, 3)
+            completed = p.complete(key, step, limit=limit, hold=hold)
+            assert completed == model.complete(key, step, limit, hold)
+        else:
+            harness.advance(1)
+            model.advance()
+        assert [(op.done(), op.values) for op in made] == [(op.has_ended, op.got) for op in made]
+        assert p.stats().held == len(model.held)
+        p._check()
+
+
+class Stopped(KeyedOperation):
+    """Raises when an event is offered; `ends`: it has ended by then."""
+
+    def __init__(self, ends):
+        super().__init__(9)
+        self.ends = ends
+
+    def _op_count_key(self, key, value, claim):
+        if self.ends:
+            self.force_complete()
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("ends", [True, False])
+@pytest.mark.parametrize("waits", [True, False])
+def test_an_offer_that_fails(harness, waits, ends):
+    """The unit is used if the operation has ended, else the next one gets it.
+
+    A submission of an operation that has ended meanwhile is as good as done.
+    """
+    p = harness.purgatory
+    acts = [
+        lambda: p.try_complete_else_watch(Stopped(ends), ["k"]),
+        lambda: p.complete("k", 1, limit=1, hold=5),
+    ]
+    first, second = acts if waits else reversed(acts)
+    first()
+    with pytest.raises(ZeroDivisionError) if waits or not ends else contextlib.nullcontext():
+        second()
+    p._check()
+    assert p.stats().held == (not ends)
+    assert p.defer("k").done() is not ends
+    assert p.stats().held == 0
+
+
+def test_a_returned_unit_goes_to_an_operation_that_was_refused(harness):
+    """Not to one that has ended meanwhile, and to no more than one."""
+    p, late, offers = harness.purgatory, [], []
+
+    class Late(KeyedOperation):
+        def _op_count_key(self, key, value, claim):
+            offers.append(self)
+            return super()._op_count_key(key, value, claim)
+
+    class EndsMeanwhile(KeyedOperation):
+        def _op_count_key(self, key, value, claim):
+            if not late:
+                late.extend(Late(9) for _ in range(3))
+                for operation in late:
+                    p.try_complete_else_watch(operation, ["k"])
+                late[0].cancel()
+                self.cancel()
+            return super()._op_count_key(key, value, claim)
+
+    p.try_complete_else_watch(EndsMeanwhile(9), ["k"])
+    p.complete("k", 1, limit=1, hold=5)
+    assert [operation.completed for operation in late] == [False, True, False]
+    assert late[2] not in offers
+    assert p.stats().held == 0

@@ -13,6 +13,7 @@ from purgatory.core.operations import outcome_race
 from purgatory.core.operations.operation import attach
 from purgatory.core.operations.operation_state import UNAFFECTED, Claim
 from tests.testing.interrupts import at_every_place, interrupted_at
+from tests.testing.keys import Key
 from tests.testing.purgatory_harness import (
     HANG,
     Hooked,
@@ -21,7 +22,7 @@ from tests.testing.purgatory_harness import (
     all_in_threads,
     in_thread,
 )
-from timingwheel import InlineExecutor, ManualClock, Timer, TimerFull
+from timingwheel import InlineExecutor, ManualClock, Timer, TimerClosed, TimerFull
 from timingwheel.lowlevel import COMPILED
 
 
@@ -316,6 +317,34 @@ class TestHold:
         p.complete("b", hold=5)
         p.complete("b", limit=4)
         assert p.stats().held == 0
+
+    @pytest.mark.parametrize("meanwhile", ["close", "fill"])
+    def test_a_key_that_comes_back_while_its_event_is_held(self, meanwhile):
+        """A key's __eq__ may close the purgatory or take the last place: nothing is left behind."""
+        harness = PurgatoryHarness(max_held=2)
+        p, acts = harness.purgatory, []
+
+        def come_back():
+            if acts:
+                acts.pop()()
+
+        p.complete(Key(1), hold=5)
+        if meanwhile == "close":
+            acts.append(p.close)
+            p.complete(Key(2, come_back), hold=5)
+        else:
+            acts.append(lambda: p.complete("other", hold=5))
+            with pytest.raises(HeldFull, match="max_held=2"):
+                p.complete(Key(2, come_back), hold=5)
+        assert p.stats().held == len(harness.timer) == (0 if meanwhile == "close" else 2)
+        p._check()
+
+    def test_a_shared_timer_that_was_closed(self, harness):
+        """Its error comes out, and nothing is held."""
+        harness.timer.close()
+        with pytest.raises(TimerClosed):
+            harness.purgatory.complete("a", 1, hold=5)
+        assert harness.purgatory.stats().held == 0
 
     def test_what_does_not_replace_it(self, harness):
         """A check and a cancellation are no completions."""

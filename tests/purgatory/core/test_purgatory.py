@@ -29,7 +29,7 @@ from tests.testing.purgatory_harness import (
     all_in_threads,
     in_thread,
 )
-from timingwheel import ManualClock, Timer
+from timingwheel import ManualClock, Timer, TimerClosed
 from timingwheel.lowlevel import COMPILED, JOIN_GRACE_S
 
 LOCKS = {
@@ -59,6 +59,58 @@ CALLS = {
 @pytest.fixture
 def harness():
     return PurgatoryHarness()
+
+
+class Journal:
+    """A journal that notes nothing."""
+
+    def ended(self, operation, outcome):
+        """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"name": 5}, TypeError, "name is 5"),
+        ({"timer": "own"}, TypeError, "timer is 'own'; expected a Timer or None"),
+        ({"on_error": 5}, TypeError, "on_error is 5"),
+        ({"journal": Journal}, TypeError, "journal is .*; expected an object of the class"),
+        ({"journal": object()}, TypeError, r"journal\.ended is None"),
+        ({"registry": object()}, TypeError, "registry is "),
+        ({"executor_workers": 0}, ValueError, "executor_workers is 0"),
+        ({"executor_workers": 2, "timer": Timer()}, ValueError, "for a timer of its own"),
+        ({"max_held": -1}, ValueError, "max_held is -1"),
+    ],
+)
+def test_bad_options(options, error, words):
+    """Each is named by the error, and nothing is made."""
+    before = list(live_purgatories())
+    with pytest.raises(error, match=words):
+        Purgatory(**options)
+    assert [p for p in live_purgatories() if p not in before] == []
+
+
+def test_good_options():
+    """What is allowed at its bound; a journal needs `ended` alone."""
+    for options in ({"max_held": 0}, {"executor_workers": 1}, {"journal": Journal()}):
+        Purgatory(**options).close()
+
+
+def test_start_with_a_timer_that_was_closed():
+    """The timer's error comes out: the purgatory itself is open."""
+    p = Purgatory()
+    p.timer.close()
+    with pytest.raises(TimerClosed):
+        p.start()
+    p.close()
+
+
+def test_close_lets_go_of_held_events(harness):
+    """A shared timer keeps none of them."""
+    harness.purgatory.complete("k", 1, hold=5)
+    assert len(harness.timer) == 1
+    harness.purgatory.close()
+    assert (len(harness.timer), harness.purgatory.stats().held) == (0, 0)
 
 
 class TestClose:

@@ -14,6 +14,7 @@ from purgatory.core.section_lists import (
     ShardedWatchLists,
     new_watch_lists,
 )
+from purgatory.core.watch_lists import WatchLists
 from purgatory.errors import PurgatoryClosed
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness, Recorder
 from timingwheel.lowlevel import COMPILED, LOCKED_SECTIONS
@@ -196,6 +197,68 @@ def test_an_operation_is_added_once():
     assert lists.watchers_of("a") == []
     assert (lists.pending, lists.entries) == (1, 1)
     lists._check()
+
+
+def add_pair(pair, rng, foreign):
+    """Watch keys for an operation in each of two lists; some have ended before."""
+    keys = rng.sample(KEYS, rng.choice((1, 1, 2, 3)))
+    if rng.random() < foreign:
+        keys.insert(rng.randrange(len(keys)), Foreign(rng.choice(KEYS)))
+    added = Recorder(), Recorder()
+    is_ended = rng.random() < 0.1
+    for lists, operation in zip(pair, added, strict=True):
+        operation._tt_lane = 7  # of the thread that made it
+        if is_ended:
+            operation.force_complete()
+        lists.watch(operation, tuple(keys))
+        assert operation._op_keys == (() if is_ended else tuple(keys))
+    return added
+
+
+def end_pair(pair, ended, outcome):
+    """End the operations of two lists."""
+    for lists, operation in zip(pair, ended, strict=True):
+        assert lists.release(operation, outcome) is None
+        assert operation._op_keys == ()
+
+
+def assert_alike(pair, waiting, key):
+    """Compare the watchers of a key, and all counts; return whether a sole one was found."""
+    found = []
+    for side, lists in enumerate(pair):
+        places = {id(both[side]): place for place, both in enumerate(waiting)}
+        found.append([places[id(operation)] for operation in lists.watchers_of(key)])
+    assert found[0] == found[1]
+    sole = pair[0].sole_watcher(key)
+    assert sole is None or [sole is waiting[place][0] for place in found[0]] == [True]
+    assert len({(x.entries, x.pending, len(x), x.outcomes(), x.fully_drained) for x in pair}) == 1
+    pair[0]._check()
+    return sole is not None
+
+
+@pytest.mark.parametrize("is_sharded", [False, True])
+@pytest.mark.parametrize("foreign", [0, 0.2])
+def test_like_watch_lists_without_sections(request, is_sharded, foreign):
+    """The same changes lead to the same lists and counts, until all is drained."""
+    one = request.getfixturevalue("sharded") if is_sharded else AtomicWatchLists("test")
+    pair = one, WatchLists("test")
+    rng = random.Random(5)
+    waiting, soles = [], 0
+    for _ in range(400):
+        if waiting and rng.random() < 0.4:
+            end_pair(pair, waiting.pop(rng.randrange(len(waiting))), rng.choice(list(Outcome)))
+        else:
+            waiting.append(add_pair(pair, rng, foreign))
+        soles += assert_alike(pair, waiting, rng.choice(KEYS))
+    assert soles > (0 if foreign else 20)
+    for lists in pair:
+        lists.close()
+    while waiting:
+        assert not pair[0].fully_drained
+        end_pair(pair, waiting.pop(rng.randrange(len(waiting))), Outcome.CANCELLED)
+        assert_alike(pair, waiting, rng.choice(KEYS))
+    assert pair[0].fully_drained
+    assert pair[0].drained.is_set()
 
 
 def test_one_without_keys_is_counted(lists):

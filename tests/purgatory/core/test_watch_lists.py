@@ -15,6 +15,9 @@ from tests.testing.keys import Key
 from tests.testing.purgatory_harness import PurgatoryHarness, Recorder
 from timingwheel import TimerFull
 
+#: In the order of `WatchLists.outcomes`.
+COUNTS = (Outcome.COMPLETED, Outcome.FAILED, Outcome.EXPIRED, Outcome.CANCELLED)
+
 
 @pytest.fixture
 def lists():
@@ -111,6 +114,19 @@ class TestWatching:
         lists.release(op, Outcome.CANCELLED)
         assert lists.outcomes() == (0, 0, 0, 1)
 
+    @pytest.mark.parametrize("outcome", Outcome)
+    def test_an_outcome_counts_as_itself(self, lists, outcome):
+        """Each outcome has a count, and can be taken back from it alone."""
+        for turn in (1, 2):
+            op = Recorder()
+            lists.watch(op, ("k",))
+            lists.release(op, outcome)
+            assert dict(zip(COUNTS, lists.outcomes(), strict=True)) == {
+                each: turn * (each is outcome) for each in COUNTS
+            }
+        lists.uncount(outcome)
+        assert lists.outcomes()[COUNTS.index(outcome)] == sum(lists.outcomes()) == 1
+
     def test_closed_lists_refuse(self, lists):
         """After close nothing may be watched; drained is set when nothing is left."""
         op = Recorder()
@@ -164,6 +180,10 @@ class TestWatching:
         """The repr shows the counts."""
         lists.watch(Recorder(), ("x", "y"))
         assert repr(lists) == "<WatchLists 1 operations, 2 entries, 2 keys>"
+
+
+def _raise(error):
+    raise error
 
 
 class TestHostileKeys:
@@ -288,6 +308,53 @@ class TestHostileKeys:
         assert op.calls == ["cancel"]
         assert (p.watched, p.delayed, len(harness.timer)) == (1, 1, 1)
         p._check()
+
+    @pytest.mark.parametrize(
+        ("error", "tried_again"),
+        [(ZeroDivisionError, False), (MemoryError, True), (KeyboardInterrupt, True)],
+    )
+    def test_a_deferred_change_that_fails(self, lists, error, tried_again):
+        """A key's error drops the change; after a shortage of memory or an interrupt it comes."""
+        lists.watch(Recorder(), (Key(1),))
+        fails, inner, outer, last = [error], Recorder(), Recorder(), Recorder()
+
+        def come_back():
+            if not inner.tries:
+                inner.tries += 1
+                lists.watch(inner, ("a", Key(2, fail)))
+
+        def fail():
+            if fails:
+                raise fails.pop()
+
+        with pytest.raises(error):
+            lists.watch(outer, (Key(3, come_back), "c"))
+        assert lists.watchers_of("c") == [outer]
+        lists.watch(last, ("d",))
+        assert lists.watchers_of("d") == [last]
+        assert lists.watchers_of("a") == [inner] * tried_again
+        lists._check()
+
+    def test_the_first_error_of_several_keys_is_returned(self, lists):
+        """Each key is tried, and the operation is off all lists whose keys can be found."""
+        fails = []
+        lists.watch(Recorder(), (Key(0),))
+        errors = (ZeroDivisionError, IndexError)
+        keys = tuple(Key(n, lambda e=e: fails and _raise(e)) for n, e in enumerate(errors, 1))
+        op = Recorder()
+        lists.watch(op, (keys[0], "a", keys[1], "b"))
+        fails.append(True)
+        # A key itself is found without a comparison, but for the one before it of the same hash.
+        assert isinstance(lists.remove(op), ZeroDivisionError)
+        assert (lists.watchers_of("a"), lists.watchers_of("b"), lists.pending) == ([], [], 1)
+
+    def test_a_change_that_the_exit_has_frozen(self, lists):
+        """A thread that the interpreter's exit stops in a change holds up no later change."""
+        lists._changing = True
+        lists.after_freeze()
+        op = Recorder()
+        lists.watch(op, ("k",))
+        assert lists.watchers_of("k") == [op]
 
     def test_a_finalizer_may_come_back(self):
         """Finalizers that the collector runs anywhere submit and cancel; the lists stay exact."""

@@ -163,8 +163,8 @@ class TestLeader:
 
     @started_or_not
     def test_an_exit_wakes_workers(self, started):
-        """Those that sleep, at the clock or for a task, end."""
-        done = threading.Event()
+        """Those that sleep, at the clock or for a task, end; what comes then runs in the caller."""
+        done, ran = threading.Event(), []
         with driven(started) as (timer, advance):
             timer.schedule(1, done.set)
             advance(1)
@@ -172,6 +172,8 @@ class TestLeader:
             wait_until(lambda: workers("tea"))
             timer._executor.stop_at_exit()
             wait_until(lambda: not workers("tea"))
+            timer._executor.execute(ran.append, "bucket")
+            assert (ran, workers("tea")) == (["bucket"], [])
 
     def test_fork_in_a_task(self):
         """The child, whose only thread is a worker, ends when the task returns there."""
@@ -390,6 +392,26 @@ class TestUnstarted:
         worker.execute(ran.append, "bucket")
         assert ran == ["bucket"]
         assert not any(t.name == "w" for t in threading.enumerate())
+
+    def test_a_child_has_a_lock_of_its_own(self):
+        """A thread of the parent, which does not exist in the child, may have held the other."""
+        worker = WorkerExecutor("w", TimerCounters())
+        holds, go_on = threading.Event(), threading.Event()
+
+        def hold():
+            with worker._lock:
+                holds.set()
+                go_on.wait(HANG)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        assert holds.wait(HANG)
+        worker.after_fork()
+        try:
+            assert worker._lock.acquire(blocking=False)
+        finally:
+            go_on.set()
+            thread.join(HANG)
 
     def test_interrupted_start_leaves_one_worker(self, monkeypatch):
         """If start is interrupted after the thread began, that thread ends and a new one works."""

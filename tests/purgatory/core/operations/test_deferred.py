@@ -1,11 +1,14 @@
 """DeferredOperation: the arguments of a future, its result, expiry and cancellation."""
 
 import concurrent.futures
+import gc
+import weakref
 
 import pytest
 
 from purgatory import OperationCancelled, OperationExpired
 from purgatory.core.operations import deferred
+from purgatory.core.operations.future import DeferredFuture
 from tests.testing.purgatory_harness import PurgatoryHarness
 from timingwheel import TimerFull
 
@@ -203,3 +206,102 @@ class TestCancel:
                 future.result(0)
             assert type(caught.value) is OperationCancelled
             assert future.cancel() is False
+
+
+#: Ways to end the future of "k", and what its result is, or the class of its error.
+ENDS = {
+    "complete": (lambda p, future: p.complete("k", 1), 1),
+    "result": (lambda p, future: future.set_result(2), 2),
+    "exception": (lambda p, future: future.set_exception(OSError()), OSError),
+    "fail": (lambda p, future: p.fail("k", OSError()), OSError),
+    "cancel": (lambda p, future: future.cancel(), concurrent.futures.CancelledError),
+    "cancel_for_key": (lambda p, future: p.cancel_for_key("k"), OperationCancelled),
+}
+
+
+def outcome_of(future):
+    """Return the result of a future that has ended, or the class of its error."""
+    try:
+        return future.result(0)
+    except BaseException as error:
+        return type(error)
+
+
+class TestEnd:
+    @pytest.mark.parametrize("end", ENDS)
+    @pytest.mark.parametrize("is_registered", [True, False])
+    def test_with_and_without_a_callback(self, harness, end, is_registered):
+        """The result is the same, callbacks run once, and late ones at once."""
+        act, expected = ENDS[end]
+        future, told = harness.purgatory.defer("k", "other"), []
+        if is_registered:
+            future.add_done_callback(lambda done: told.append("early"))
+        act(harness.purgatory, future)
+        assert future.done()
+        assert future.cancelled() == (end == "cancel")
+        assert outcome_of(future) == expected
+        future.add_done_callback(lambda done: told.append("late"))
+        assert told == ["early"] * is_registered + ["late"]
+        assert future.extend(5) is False
+        with pytest.raises(TypeError):
+            future.extend("5")
+        assert (harness.purgatory.watched, len(harness.timer)) == (0, 0)
+
+    @pytest.mark.parametrize("end", ENDS)
+    def test_its_keys_are_let_go(self, harness, end):
+        """A future that has ended keeps its result alone."""
+
+        class Key:
+            pass
+
+        key = Key()
+        future, gone = harness.purgatory.defer("k", key), weakref.ref(key)
+        del key
+        ENDS[end][0](harness.purgatory, future)
+        gc.collect()
+        assert gone() is None
+        assert future.done()
+
+    @pytest.mark.parametrize("end", ENDS)
+    @pytest.mark.parametrize("is_done_before", [True, False])
+    def test_a_shortage_of_memory_at_the_end(self, harness, monkeypatch, end, is_done_before):
+        """The end is tried again: the result is kept, and callbacks run."""
+        name = "set_cancelled" if end == "cancel" else "set_finished"
+        usual, told, attempts = getattr(DeferredFuture, name), [], []
+
+        def short(future, *arguments):
+            attempts.append(1)
+            if is_done_before or len(attempts) > 1:
+                usual(future, *arguments)
+            if len(attempts) == 1:
+                raise MemoryError
+
+        monkeypatch.setattr(DeferredFuture, name, short)
+        future = harness.purgatory.defer("k")
+        future.add_done_callback(lambda done: told.append("early"))
+        act, expected = ENDS[end]
+        act(harness.purgatory, future)
+        assert outcome_of(future) == expected
+        assert told == ["early"]
+        assert len(attempts) == (1 if is_done_before else 2)
+
+    def test_an_interrupt_while_keys_are_shown(self, harness):
+        """A future expires also if the text of its error is interrupted."""
+
+        class Key:
+            def __repr__(self):
+                raise KeyboardInterrupt
+
+        future = harness.purgatory.defer(Key(), timeout=1)
+        with pytest.raises(KeyboardInterrupt):
+            harness.advance(1)
+        assert outcome_of(future) is OperationExpired
+
+    def test_more_time(self, harness):
+        """A future that waits can be given another timeout."""
+        future = harness.purgatory.defer("k", timeout=1)
+        assert future.extend(5) is True
+        harness.advance(4.9)
+        assert not future.done()
+        harness.advance(0.1)
+        assert outcome_of(future) is OperationExpired

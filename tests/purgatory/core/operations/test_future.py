@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import contextlib
+import contextvars
 import gc
 import itertools
 import threading
@@ -83,6 +84,25 @@ class TestAsAFuture:
         assert not waiting
         assert list(concurrent.futures.as_completed(futures, HANG))
 
+    def test_those_who_wait_are_told_again_once(self, harness):
+        """After an interrupt the waiters that were not told are told, and callbacks run once."""
+
+        class Waiter:
+            def __init__(self):
+                self.finished_futures = []
+
+            def add_result(self, future):
+                self.finished_futures.append(future)
+
+        future, told, waiter, untold = harness.purgatory.defer("a"), [], Waiter(), Waiter()
+        future._waiters.append(waiter)
+        future.add_done_callback(told.append)
+        harness.purgatory.complete("a", 7)
+        future._waiters.append(untold)
+        for _ in range(2):
+            future.tell_again()
+        assert waiter.finished_futures == untold.finished_futures == told == [future]
+
     def test_result_waits_for_another_thread(self):
         """A thread in result() is woken by a completion, and by an expiry."""
         with Purgatory() as p:
@@ -91,6 +111,35 @@ class TestAsAFuture:
             thread.start()
             assert future.result(HANG) == 7
             assert isinstance(p.defer("a", timeout=0.001).exception(HANG), OperationExpired)
+            future = p.defer("a", timeout=3600)
+            threading.Timer(0, future.cancel).start()
+            with pytest.raises(concurrent.futures.CancelledError):
+                future.result(HANG)
+
+    def test_a_result_set_behind_its_back_stays_when_it_is_cancelled(self, harness):
+        """The clash is reported, as at other ends."""
+        future = harness.purgatory.defer("a")
+        concurrent.futures.Future.set_result(future, 1)
+        future.cancel()
+        assert (future.result(0), future.cancelled()) == (1, False)
+        assert isinstance(harness.errors[0][0], concurrent.futures.InvalidStateError)
+
+    def test_callbacks_run_in_the_context_of_the_submission(self, harness):
+        """In a copy of it each: what one of them sets, no other sees."""
+        variable = contextvars.ContextVar("variable", default=0)
+        context = contextvars.copy_context()
+        context.run(variable.set, 5)
+        future, seen = harness.purgatory.defer("a", context=context), []
+
+        def look(done):
+            seen.append((done is future, variable.get()))
+            variable.set(6)
+
+        future.add_done_callback(look)
+        future.add_done_callback(look)
+        harness.purgatory.complete("a")
+        assert seen == [(True, 5), (True, 5)]
+        assert variable.get() == 0
 
     @pytest.mark.parametrize("wait", [DeferredFuture.result, DeferredFuture.exception])
     def test_a_thread_that_would_wait_in_vain_is_warned(self, wait):

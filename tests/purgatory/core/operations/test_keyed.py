@@ -1,13 +1,14 @@
 """KeyedOperation: waits for n distinct keys, subclassed or not."""
 
 import gc
+import random
 
 import pytest
 
-from purgatory import KeyedOperation
+from purgatory import KeyedOperation, OperationCancelled, OperationExpired
 from purgatory.core.operations import keyed
 from tests.testing.purgatory_harness import PurgatoryHarness, in_thread
-from timingwheel import COMPILED
+from timingwheel import COMPILED, TimerFull
 
 
 class Order(KeyedOperation):
@@ -151,3 +152,167 @@ def test_an_interrupt_just_after_the_end(monkeypatch, is_first):
     assert order.done() == is_first
     assert order.ends == [("a", {"a": 1})] * is_first
     assert p.watched == 1 - is_first
+
+
+class Told(KeyedOperation):
+    """Has the names of its callbacks, in order."""
+
+    def __init__(self, need):
+        super().__init__(5, need)
+        self.told = []
+
+    def on_complete(self):
+        self.told.append("complete")
+
+    def on_expiration(self):
+        self.told.append("expiration")
+
+    def on_cancel(self):
+        self.told.append("cancel")
+
+    def on_failure(self):
+        self.told.append("failure")
+
+
+class Modelled:
+    """An operation or a future, and what it should be."""
+
+    def __init__(self, purgatory, keys, need, is_future):
+        self.keys, self.need, self.got = keys, need, {}
+        self.told, self.by_key, self.error, self.result = [], None, None, None
+        if is_future:
+            self.subject = purgatory.defer(*keys, timeout=5, need=need)
+        else:
+            self.subject = Told(need)
+            assert not purgatory.try_complete_else_watch(self.subject, keys)
+        self.is_future = is_future
+
+    def end(self, *told, by_key=None, error=None, result=None):
+        self.told, self.by_key, self.error, self.result = list(told), by_key, error, result
+        return True
+
+    def complete(self, key, value):
+        if self.told or key not in self.keys or key in self.got:
+            return False
+        self.got[key] = value
+        if len(self.got) < self.need:
+            return False
+        return self.end("complete", by_key=key, result=value if self.need == 1 else self.got)
+
+    def fail(self, key, error):
+        is_counted = self.told or key not in self.keys or key in self.got
+        return not is_counted and self.end("failure", error=error)
+
+    def expire(self):
+        if not self.told:
+            self.end("complete", "expiration", error=OperationExpired)
+
+    def end_by_hand(self, way):
+        """End it with its own method; a future that gets a result drops the values."""
+        if way == "cancel":
+            assert self.subject.cancel()
+            self.end("cancel", error=OperationCancelled)
+        elif not self.is_future:
+            assert self.subject.force_complete()
+            self.end("complete")
+        elif way == "result":
+            self.subject.set_result(7)
+            self.end("complete", result=7)
+        else:
+            error = OSError()
+            self.subject.set_exception(error)
+            self.end("failure", error=error)
+
+    def check(self):
+        subject = self.subject
+        assert subject.done() == bool(self.told)
+        if not self.is_future:
+            failure = self.error if self.told == ["failure"] else None
+            assert (subject.told, subject.by_key, subject.values, subject.failure) == (
+                self.told,
+                self.by_key,
+                self.got,
+                failure,
+            )
+        elif subject.cancelled():
+            assert self.told == ["cancel"]
+        elif self.told:
+            error = subject.exception(0)
+            assert error is self.error or type(error) is self.error
+            assert error is not None or subject.result(0) == self.result
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_like_a_model(seed):
+    """Each key counts once, until the operation ends, whatever ends it: operations and futures."""
+    harness, rng, all_made = PurgatoryHarness(), random.Random(seed), []
+    p = harness.purgatory
+    for step in range(250):
+        action, key = (
+            rng.choice(["submit", "complete", "complete", "fail", "end"]),
+            rng.choice("abcd"),
+        )
+        waiting = [one for one in all_made if not one.told]
+        if action == "submit" or len(waiting) < 3:
+            keys = rng.sample("abcd", rng.randint(1, 4))
+            all_made.append(Modelled(p, keys, rng.randint(1, len(keys)), rng.random() < 0.5))
+        elif action == "complete":
+            assert p.complete(key, step) == [one.complete(key, step) for one in waiting].count(True)
+        elif action == "fail" and rng.random() < 0.2:
+            error = OSError()
+            assert p.fail(key, error) == [one.fail(key, error) for one in waiting].count(True)
+        elif action == "end":
+            rng.choice(waiting).end_by_hand(rng.choice(["cancel", "result", "exception"]))
+        for one in all_made:
+            one.check()
+        assert p.delayed == len(harness.timer) == len([one for one in all_made if not one.told])
+    harness.advance(5)
+    for one in all_made:
+        one.expire()
+        one.check()
+    assert (p.watched, harness.errors) == (0, [])
+
+
+def test_need_is_a_number():
+    """Other values are a TypeError; an int of another class is an int."""
+
+    class Number(int):
+        pass
+
+    assert (KeyedOperation(5).need, KeyedOperation(5, Number(2)).need) == (1, 2)
+    for need in ("2", 2.0, None):
+        with pytest.raises(TypeError, match="need is"):
+            KeyedOperation(5, need)
+
+
+def test_a_condition_beside_the_keys():
+    """A subclass may also complete by `try_complete`; the class itself has no condition."""
+
+    class Checked(KeyedOperation):
+        def try_complete(self):
+            return ready and self.force_complete()
+
+    p, ready = PurgatoryHarness().purgatory, []
+    checked, plain = Checked(5), KeyedOperation(5)
+    for operation in (checked, plain):
+        p.try_complete_else_watch(operation, ["k"])
+    assert p.check_and_complete("k") == 0
+    ready.append(True)
+    assert p.check_and_complete("k") == 1
+    assert (checked.completed, plain.done()) == (True, False)
+
+
+def test_an_operation_that_was_refused_forgets_what_counted():
+    """It counts the same keys anew when it is submitted again."""
+    harness = PurgatoryHarness(max_pending=1)
+    p, order = harness.purgatory, Order(need=2)
+    p.complete("a", 1, hold=5)
+    with pytest.raises(TimerFull):
+        p.try_complete_else_watch(order, ["a", "b"])
+    assert order.values == {}
+    p._parts.held.drop("a")
+    assert not p.try_complete_else_watch(order, ["a", "b"])
+    p.complete("b", 2)
+    assert order.ends == []
+    p.complete("a", 3)
+    assert order.ends == [("a", {"b": 2, "a": 3})]

@@ -7,9 +7,11 @@ import pytest
 import zmq
 
 from purgatory.service import Client
+from purgatory.service.client import connection
 from purgatory.service.client.connection import ServerConnection
 from purgatory.service.client.route.socket_options import SocketOptions
-from purgatory.service.protocol import StatsReply
+from purgatory.service.encoding import encode
+from purgatory.service.protocol import Bye, StatsReply
 from tests.testing.purgatory_harness import HANG
 from timingwheel import COMPILED
 
@@ -142,3 +144,38 @@ def test_a_call_is_sent_at_once_or_not_at_all(messages):
     assert sent == (messages or [])
     assert link.no_answer_since == (None if messages is None else 7.0)
     assert link.frames_pending == bool(messages)
+
+
+@pytest.mark.skipif(COMPILED, reason="a compiled connection wants a session")
+@pytest.mark.parametrize("connected", [True, False])
+def test_close_says_bye(monkeypatch, connected):
+    """The last message may take 200 ms; without a connection there is nothing to say."""
+    done = []
+
+    class Recorder:
+        def __init__(self, name):
+            self._name = name
+
+        def __getattr__(self, method):
+            return lambda *values: done.append((self._name, method, *values))
+
+    link = ServerConnection(("tcp://127.0.0.1:1",), None, SocketOptions(), None)
+    link.discard()
+    for name in ("_context", "_socket", "_monitor", "_scout"):
+        setattr(link, name, Recorder(name))
+    monkeypatch.setattr(connection, "OPEN", Recorder("OPEN"))
+    link.reconnect_at, link._connected = None if connected else 5.0, 7
+    link.close()
+    assert done == [
+        ("_scout", "close"),
+        *[
+            ("_socket", "send", encode(Bye(0)), zmq.NOBLOCK),
+            ("_socket", "setsockopt", zmq.LINGER, 200),
+            ("_socket", "disable_monitor"),
+            ("_monitor", "close", 0),
+            ("_socket", "close"),
+            ("OPEN", "remove", 7),
+        ]
+        * connected,
+        ("_context", "term"),
+    ]

@@ -155,3 +155,31 @@ def test_an_answer_that_is_an_error(bench):
     with pytest.raises(Refused, match="no"):
         bench.demand.check_answer()
     assert len(bench.asked) == 3
+
+
+def test_handlers_of_one_sort_have_one_room():
+    """As many places as handlers run at a time; twice as many with coroutines beside."""
+    assert [Bench(*kinds).asked[-1][1] for kinds in (["quick"], ["async too"])] == [4, 4]
+    assert Bench("quick", "async too").asked[-1][1] == 8
+
+
+def test_a_look_is_due_at_its_time(bench):
+    """Not before."""
+    bench.demand.look([], bench.now)
+    next_look = bench.demand._pace.next_look
+    for bench.now, is_due in ((next_look - 0.001, False), (next_look, True)):
+        assert bench.demand.is_due is is_due
+
+
+def test_a_handler_that_hangs_counts_as_slow(bench):
+    """The worker asks for fewer jobs while it runs."""
+    for _ in range(200):
+        bench.demand.note("quick", 0.0001)
+    bench.now += 1
+    assert not bench.demand.look([], bench.now)
+    room = bench.demand.room
+    bench.now += 1
+    assert bench.demand.look(bench.running("quick", seconds=0.0), bench.now) is False
+    bench.now += 1
+    assert bench.demand.look(bench.running("quick", "quick", seconds=5.0), bench.now)
+    assert bench.demand.room < room

@@ -446,6 +446,21 @@ def test_a_kind_with_a_limit(slots, started):
     assert started == [0, 1, 9, 2, 3, 4, 5, 6]
 
 
+def test_each_thread_has_a_name_of_its_own():
+    """As many threads as handlers may run, and one for coroutines, with the worker's name."""
+
+    async def run(job):
+        pass
+
+    retry = Retry(1, 0, 0)
+    handlers = {"plain": make_handler(print, retry), "async": make_handler(run, retry)}
+    threads = HandlerThreads("w", 2, handlers, None)
+    threads.start(lambda held: True, lambda held, error: None)
+    names = [thread.name for thread in threads._threads]
+    threads.stop(HANG)
+    assert names == ["w-0", "w-1", "w-loop"]
+
+
 def test_stopping_while_coroutines_wait_for_their_turn():
     """Those that run and those that have not begun are cancelled, and the thread ends."""
     began = queue.SimpleQueue()

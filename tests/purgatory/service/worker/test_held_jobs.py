@@ -90,6 +90,27 @@ def test_a_job_that_waited_too_long():
     assert len(jobs) == 1
 
 
+def test_a_new_job():
+    """It has neither begun nor ended, and can be cancelled."""
+    held = HeldJobs(60.0, float).add(leased(1))
+    assert (held.is_refused, held.is_ending, held.is_lost, held.is_told) == (False,) * 4
+    assert not held.is_cancelled
+    held.cancel()
+    assert held.is_cancelled
+    assert held.cancelled.is_set()
+
+
+def test_the_last_moment_of_a_lease():
+    """At its end a job does not begin."""
+    now = [0.0]
+    jobs = HeldJobs(60.0, lambda: now[0])
+    one, two = jobs.add(leased(1)), jobs.add(leased(2))
+    now[0] = jobs._lease_s - 0.001
+    assert jobs.begin(one)
+    now[0] = jobs._lease_s
+    assert not jobs.begin(two)
+
+
 def test_a_clock_that_is_slow():
     """A job is not begun shortly before its lease ends: at the server it may have ended."""
     now = [0.0]
@@ -171,6 +192,55 @@ def test_the_pace_is_looked_at_now_and_then():
     now = [0.0]
     speed = Pace(8, lambda: now[0])
     assert not speed.look()
+    assert speed.next_look > 0.0
     speed._average = 0.0
     for now[0], changes in ((speed.next_look - 0.001, False), (speed.next_look, True)):
         assert speed.look() is changes
+
+
+def test_a_handler_that_was_given_up():
+    """It is lost until it returns; its job has ended by then."""
+    jobs = HeldJobs(60.0, float)
+    one, two = jobs.add(leased(1)), jobs.add(leased(2))
+    assert jobs.begin(one)
+    assert jobs.begin(two)
+    assert jobs.end(one, lost=True)
+    assert not jobs.end(one, lost=True)
+    assert (jobs.lost, jobs.running, one.is_lost, one.is_ending) == ([one], 1, True, True)
+    assert not jobs.end(one)
+    assert (jobs.lost, jobs.unfinished(), len(jobs)) == ([], [two], 2)
+    assert jobs.end(two)
+    assert not jobs.end(two)
+    assert (jobs.lost, two.is_lost, two.is_ending) == ([], False, True)
+
+
+def test_the_next_attempt_of_a_job_that_ended():
+    """It takes the place of the one before, with the lease's times, if it came meanwhile."""
+    now = [10.0]
+    jobs = HeldJobs(60.0, lambda: now[0])
+    one, other = jobs.add(leased(1)), jobs.add(leased(2))
+    assert jobs.begin(one)
+    assert jobs.renew(one) is None
+    now[0] = 30.0
+    jobs.add(leased(1, token=9, attempt=2))
+    now[0] = 40.0
+    assert jobs.end(one)
+    renewed = jobs.renew(one)
+    assert (renewed.leased.attempt, renewed.token, renewed.kept_at) == (2, 9, 30.0)
+    assert jobs.renew(one) is None
+    jobs.remove(one)  # has no effect: the job is the next attempt's
+    assert len(jobs) == 2
+    assert jobs.begin(renewed)
+    assert jobs.take(other)
+
+
+def test_a_lease_that_lapsed_is_noted():
+    """Only where that is the reason why the job does not begin."""
+    now = [0.0]
+    jobs = HeldJobs(60.0, lambda: now[0])
+    taken, late = jobs.add(leased(1)), jobs.add(leased(2))
+    assert jobs.take(taken)
+    now[0] = 100.0
+    for held in (taken, late):
+        assert not jobs.begin(held)
+    assert (taken.has_lapsed, late.has_lapsed, len(jobs)) == (False, True, 0)

@@ -16,7 +16,7 @@ from purgatory.service.worker import held_jobs
 from purgatory.service.worker.demand import WorkerSettings
 from purgatory.service.worker.handlers import Retry, check_limits, make_handler
 from purgatory.service.worker.lease_returns import WorkerCounts
-from purgatory.service.worker.worker_loop import WorkerLoop
+from purgatory.service.worker.worker_loop import JOIN_S, WorkerLoop
 
 
 class Calls:
@@ -46,7 +46,7 @@ class Runner:
     """Has what it was given, and runs nothing by itself."""
 
     def __init__(self):
-        self.jobs, self.stopped = [], False
+        self.jobs, self.stopped = [], []
         self.cancelled, self.lost = [], []
 
     def cancel(self, held):
@@ -59,7 +59,7 @@ class Runner:
         self.jobs.append(held)
 
     def stop(self, seconds):
-        self.stopped = True
+        self.stopped.append(seconds)
 
 
 class Clock(Platform):
@@ -85,13 +85,15 @@ class Bench:
         functions = functions or {"": print}
         own = check_limits(limits.get("timeout"), limits.get("concurrency"))
         handlers = {kind: make_handler(one, retry, own) for kind, one in functions.items()}
-        settings = WorkerSettings("jobs", "tcp://server", 2, 60_000, 10.0)
+        lease_ms = limits.get("lease_ms", 60_000)
+        settings = WorkerSettings("jobs", "tcp://server", 2, lease_ms, 10.0)
         self.loop = WorkerLoop(settings, handlers, self.calls, self.runner, self.counts, self.clock)
         self.loop.wake = lambda: self.wakes.append(self.clock.now)
         self.loop.start()
 
-    def give(self, number, token=1, kind=""):
-        self.calls.links[-1].on_jobs([LeasedJob(number, token, f"job {number}", kind, 1, 0, 0)])
+    def give(self, number, token=1, kind="", attempt=1):
+        job = LeasedJob(number, token, f"job {number}", kind, attempt, 0, 0)
+        self.calls.links[-1].on_jobs([job])
         return self.runner.jobs[-1]
 
     def pass_time(self, seconds):
@@ -290,6 +292,57 @@ def test_jobs_that_come_while_it_sleeps(bench):
     assert len(bench.wakes) == 1
 
 
+@pytest.mark.parametrize(("lease_ms", "usual"), [(60_000, 1.0), (1_500, 0.5)])
+def test_how_long_it_sleeps(lease_ms, usual):
+    """Until the next look; less before a job begins, while it stops, and until it gives up."""
+    bench = Bench(lease_ms=lease_ms)
+    assert bench.loop.sleep_seconds() == usual
+    held = bench.give(1)
+    assert bench.loop.sleep_seconds() == 0.01
+    assert bench.loop.begin(held)
+    assert bench.loop.sleep_seconds() == 0.01  # the server is to be told
+    bench.pass_time(0.01)
+    assert bench.loop.sleep_seconds() == usual
+    bench.loop.stop(0.3)
+    assert bench.loop.sleep_seconds() == 0
+    bench.loop.step()
+    assert bench.loop.sleep_seconds() == pytest.approx(0.3)
+    bench.clock.now += 0.2
+    assert bench.loop.sleep_seconds() == pytest.approx(0.1)
+    bench.clock.now += 0.2
+    assert bench.loop.sleep_seconds() == 0
+    bench.loop.step()
+    assert bench.loop.sleep_seconds() == usual
+    bench.clock.now += 9.8
+    assert bench.loop.sleep_seconds() == pytest.approx(0.2)
+    assert not bench.loop.finished()
+    bench.pass_time(0.3)
+    assert bench.loop.finished()
+
+
+@pytest.mark.parametrize("seconds", [(30, 5), (5, 30)])
+def test_to_stop_twice(bench, seconds):
+    """The shorter time counts; the runner is told how long its threads may take."""
+    assert bench.loop.begin(bench.give(1))
+    for each in seconds:
+        bench.loop.stop(each)
+        bench.loop.step()
+    bench.pass_time(4.9)
+    assert bench.calls.ended == []
+    bench.pass_time(0.2)
+    assert [end.how for end, _ in bench.calls.ended] == [How.RETURNED]
+    assert bench.runner.stopped == [JOIN_S]
+
+
+def test_a_loop_that_works_sends_nothing_by_itself(bench):
+    """It neither drains nor ends; `failure` is None."""
+    bench.give(1)
+    for _ in range(3):
+        bench.pass_time(0.01)
+    assert (bench.calls.ended, bench.runner.stopped, bench.loop.finished()) == ([], [], False)
+    assert bench.loop.failure is None
+
+
 async def run_async(_):
     """Do nothing."""
 
@@ -324,6 +377,26 @@ def test_handlers_that_have_begun_are_told():
     assert bench.calls.begun == [2]
     bench.pass_time(1)
     assert bench.calls.begun == [2]
+
+
+def test_handlers_that_began_before_a_stop_are_told(bench):
+    """The server cancels or counts them as others while the worker waits for them."""
+    assert bench.loop.begin(bench.give(1))
+    bench.loop.stop(30)
+    bench.loop.step()
+    assert bench.calls.begun == [1]
+
+
+@pytest.mark.parametrize(("attempt", "delay_ms"), [(1, 1000), (2, 2000), (3, 4000), (9, 10_000)])
+def test_an_attempt_that_failed(bench, attempt, delay_ms):
+    """The delay doubles up to the longest; the server is told the beginning of the error."""
+    bench.clock.uniform = lambda least, most: most
+    held = bench.give(7, token=3, attempt=attempt)
+    assert bench.loop.begin(held)
+    bench.loop.end(held, ValueError("x" * 1000))
+    [(end, _)] = bench.calls.ended
+    assert (end.number, end.token, end.how, end.delay_ms) == (7, 3, How.FAILED, delay_ms)
+    assert end.error == "ValueError: " + "x" * 488
 
 
 def test_a_lease_that_is_new_for_a_handler_that_runs(bench):
@@ -418,16 +491,18 @@ class TestTimeLimit:
     def test_a_handler_that_takes_too_long(self):
         """The attempt has failed at the limit, not before; the late end is not told."""
         bench = Bench(timeout=5)
-        one, two = bench.give(1), bench.give(2)
+        one, two = bench.give(1, token=8), bench.give(2)
         assert bench.loop.begin(one)
         bench.pass_time(1)
         assert bench.loop.begin(two)
         assert bench.loop.sleep_seconds() <= 4
-        bench.pass_time(3.99)
+        bench.pass_time(3.7)
+        assert bench.loop.sleep_seconds() == pytest.approx(0.3)
+        bench.pass_time(0.29)
         assert bench.calls.ended == []
         bench.pass_time(0.02)
         [(end, _)] = bench.calls.ended
-        assert (end.number, end.how) == (1, How.FAILED)
+        assert (end.number, end.token, end.how) == (1, 8, How.FAILED)
         assert end.error == "TimeLimit: the handler runs longer than its time limit of 5 s"
         assert end.delay_ms > 0
         assert bench.runner.lost == [one]
@@ -481,6 +556,16 @@ class TestTimeLimit:
             reply.set_result(True)
         bench.loop.step()
         assert bench.loop.finished()
+
+    def test_too_many_of_one_sort(self):
+        """Of all kinds of plain handlers together; coroutines have places of their own."""
+        kinds = {"a": print, "b": print, "async": run_async}
+        bench = Bench(kinds, timeout=5)
+        for number, kind in enumerate(("a", "a", "async", "async", "b")):
+            assert bench.loop.failure is None
+            assert bench.loop.begin(bench.give(number, kind=kind))
+            bench.pass_time(5)
+        assert isinstance(bench.loop.failure, WorkerStuck)
 
     def test_a_worker_that_stops(self):
         """A handler that it waits for has its time limit."""
@@ -542,3 +627,13 @@ def test_a_handler_that_is_slow_for_once(bench):
     returned = [end.number for end, _ in bench.calls.ended if end.how == How.RETURNED]
     assert len(returned) == room - fewer
     assert jobs[0].leased.number not in returned
+
+
+def test_quick_handlers_ask_for_more_jobs_as_they_end(bench):
+    """At once, not at the loop's next look, which may be a second away."""
+    for number in range(200):
+        held = bench.give(number)
+        assert bench.loop.begin(held)
+        bench.clock.now += 0.001
+        bench.loop.end(held, None)
+    assert bench.calls.links[-1].asks[1] > 2

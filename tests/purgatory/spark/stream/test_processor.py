@@ -1,11 +1,12 @@
 """The operator's maps in the state store."""
 
+import gc
 import json
 
 import pyarrow as pa
 import pytest
 
-from purgatory.spark.stream import shard_state
+from purgatory.spark.stream import processor, shard_state
 from purgatory.spark.stream.packing import CLOSE, REJECTED, _dump
 from purgatory.spark.stream.processor import ShardProcessor, _ShardBatch
 from purgatory.spark.stream.shard import EVENT, OPERATION
@@ -83,3 +84,29 @@ def test_rows_that_do_not_count_are_written(is_first):
     assert facts["counts"] == counts | taken | {"rejected_the table": 1}
     assert facts["written"] == counts | {"rejected": 1, "outcomes": 0}
     assert (facts["pending"], facts["kept"], facts["closed_ms"]) == (1, 2, 100)
+
+
+class Maps:
+    """Opens maps without entries."""
+
+    def getMapState(self, *_):
+        """Return a map as Spark has them."""
+        return {}
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_no_cycles_are_looked_for_in_a_batch(is_on, monkeypatch):
+    """A shard has many objects and makes no cycle; afterwards the collector is as it was."""
+    seen = []
+    monkeypatch.setattr(processor, "PackedMap", lambda state: MemoryStore())
+    monkeypatch.setattr(ShardState, "flush", lambda self: seen.append(gc.isenabled()))
+    shard = ShardProcessor(["operations"], 0, 0)
+    shard.init(Maps())
+    before = gc.isenabled()
+    (gc.enable if is_on else gc.disable)()
+    try:
+        frames = list(shard.handleInputRows((0,), iter([]), None))
+        assert (seen, gc.isenabled()) == ([False], is_on)
+    finally:
+        (gc.enable if before else gc.disable)()
+    assert [list(frame.output) for frame in frames] == [["facts"]]

@@ -138,5 +138,21 @@ def test_a_commit_writes_rows_of_each_kind(store):
     assert [one.op_id for one in store.operations()] == ["op-1", "op-2"]
     store.commit(changes_of(progress=[2, "k", b"\x03"]))
     assert list(store.progress()) == [(2, "k", b"\x03")]
+    store.commit(changes_of(held=["h", 1, 5, 105, -1, b"\xa1v"]))
+    assert [[*store.sizes(table)] for table in ("progress", "held")] == [[("k", 1)], [("h", 2)]]
     store.commit(changes_of(outcomes=[2, 2, "expired", 1000, 0, "", bytearray(b"\xc0")]))
     assert [one.number for one in store.outcomes_without_results()] == [1, 2]
+    assert [[*store.sizes(table)] for table in ("progress", "held")] == [[], [("h", 2)]]
+    assert list(store.progress()) == []
+
+
+def test_tables_that_have_no_rows_cost_no_statements(postgres):
+    """Deletions name only tables that had rows at the start, or were written since."""
+    gone = changes_of(delete_operations=[1], delete_outcomes=[1])
+    first = open_store(postgres.url)
+    assert first._small.deleting(gone) + first._small.deleting_spreads() == []
+    first.commit(changes_of(deadlines=[1, 1000], results=[1, bytearray(b"\x05")]))
+    second = open_store(postgres.url)
+    for store in (first, second):
+        assert len(store._small.deleting(gone) + store._small.deleting_spreads()) == 2
+        store.close()

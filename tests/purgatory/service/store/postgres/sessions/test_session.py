@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from purgatory.service.store.postgres.sessions import interrupt as interrupt_module
+from purgatory.service.store.postgres.sessions import session as session_module
 from purgatory.service.store.postgres.sessions.interrupt import Interrupt
 from purgatory.service.store.postgres.sessions.postgres_errors import SessionLost, StatementRefused
 from purgatory.service.store.postgres.sessions.session import open_session, statement
@@ -149,3 +150,24 @@ def test_an_interrupt_of_an_attempt_to_connect(postgres, interrupt, monkeypatch)
         with pytest.raises(SessionLost, match="no answer in time"):
             open_session(postgres.cluster.url_of(ports=[proxy.port]), "x", interrupt, 10 * HANG)
         timer.join()
+
+
+@pytest.mark.parametrize("takes_options", [False, True])
+def test_a_pooler_that_takes_no_options(monkeypatch, interrupt, takes_options):
+    """The session is opened without them then; any other refusal comes out at once."""
+    asked = []
+    reason = "no such database" if takes_options else f"{session_module._NO_OPTIONS}: options"
+
+    def open_first(addresses, *_):
+        asked.append(b"statement_timeout" in addresses[0])
+        if asked == [True]:
+            raise SessionLost(reason)
+        return "session"
+
+    monkeypatch.setattr(session_module, "_open_first", open_first)
+    if takes_options:
+        with pytest.raises(SessionLost, match=reason):
+            open_session("postgresql://a/d", "name", interrupt, 30)
+    else:
+        assert open_session("postgresql://a/d", "name", interrupt, 30) == "session"
+    assert asked == ([True] if takes_options else [True, False])
