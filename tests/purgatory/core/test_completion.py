@@ -381,7 +381,7 @@ def test_limited_and_held_events_are_like_a_model(harness, seed):
 
     def submit(operation):
         made.append(operation)
-        p.try_complete_else_watch(operation, operation.keys)
+        assert p.try_complete_else_watch(operation, operation.keys) is operation.done()
 
     def operation(depth):
         keys = rng.sample("abcd", rng.randint(1, 3))

@@ -281,7 +281,7 @@ def test_need_is_a_number():
 
     assert (KeyedOperation(5).need, KeyedOperation(5, Number(2)).need) == (1, 2)
     for need in ("2", 2.0, None):
-        with pytest.raises(TypeError, match="need is"):
+        with pytest.raises(TypeError):
             KeyedOperation(5, need)
 
 
