@@ -25,7 +25,10 @@ def test_any_text_is_a_name(shop, name):
         ({"keys": ["k"], "timeout": 1e9}, "expected"),
         ({"keys": ["k"], "need": 2}, "need is 2"),
         ({"keys": ["k"], "op_id": ""}, "op_id"),
-        ({"keys": ["k"], "kees": 1}, "`kees`; expected keys, timeout, need, kind, op_id, payload"),
+        (
+            {"keys": ["k"], "kees": 1},
+            "`kees`; expected keys, timeout, need, kind, op_id, unique_for, payload",
+        ),
         ({"keys": ["k"], "need": "1"}, "need is a string; expected a whole number"),
         ({"keys": ["k"], "need": True}, "need is true or false; expected a whole number"),
         ({"keys": ["k"], "timeout": True}, "timeout is true or false; expected a number, a string"),
