@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from purgatory.cli.options import DURATION, import_extra, seconds
+from purgatory.cli.options import DURATION, from_environment, import_extra, seconds
 from purgatory.service.errors import ConfigError
 from purgatory.service.portions import in_portions
 
@@ -81,8 +81,7 @@ def connection(arguments: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     """Return the address and the options of a client. Raises ConfigError, KeysError."""
 
     def setting(name: str, default: str = "") -> str:
-        given = getattr(arguments, name, None)
-        return str(given or os.environ.get(f"PURGATORY_{name.upper()}") or default)
+        return str(getattr(arguments, name, None) or from_environment(name, default))
 
     own, server = setting("key"), setting("server_key")
     options: dict[str, Any] = {"name": setting("name", Path(own).stem if own else person())}

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from purgatory.durations import parse_duration
 from purgatory.errors import PurgatoryError
+from purgatory.service.config import LOG_FORMATS, PREFIX
 
 SubParsers: TypeAlias = "argparse._SubParsersAction[Any]"
 
@@ -63,20 +64,25 @@ def add_json_option(*parsers: argparse.ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="a line of JSON for each")
 
 
+def from_environment(setting: str, default: str) -> str:
+    """Return the environment's value of a setting; without one, or with an empty one, `default`."""
+    return os.environ.get(PREFIX + setting.upper()) or default
+
+
 def add_log_format(parser: argparse.ArgumentParser) -> None:
     """Add `--log-format`, by default PURGATORY_LOG_FORMAT."""
     parser.add_argument(
         "--log-format",
         metavar="FORMAT",
         type=log_format,
-        default=os.environ.get("PURGATORY_LOG_FORMAT") or "text",
+        default=from_environment("log_format", "text"),
         help="text, or json: an object a line (default: text)",
     )
 
 
 def log_format(text: str) -> str:
     """Parse a format of logs for argparse. Raises ArgumentTypeError."""
-    if text not in ("text", "json"):
+    if text not in LOG_FORMATS:
         raise argparse.ArgumentTypeError(f"{text[:50]!r}; expected text or json")
     return text
 

@@ -20,7 +20,7 @@ from purgatory.service.machine_memory import MIN_BYTES, default_max_memory
 PREFIX: Final = "PURGATORY_"
 CONFIG_FILE: Final = PREFIX + "CONFIG"
 _TRUE: Final = ("1", "true", "yes", "on")
-_LOG_FORMATS: Final = ("text", "json")
+LOG_FORMATS: Final = ("text", "json")
 STORE_URLS: Final = ("postgresql://", "postgres://")
 # libzmq would take a larger port modulo 65,536.
 _MOST_PORT: Final = 65_535
@@ -114,7 +114,7 @@ class Config:
             )
         self._check_ports()
         self._check_store()
-        if self.log_format not in _LOG_FORMATS:
+        if self.log_format not in LOG_FORMATS:
             raise ConfigError(f"log_format is {self.log_format!r}; expected text or json")
         if self.keys_dir == Path():
             object.__setattr__(self, "keys_dir", self.data_dir / "keys")

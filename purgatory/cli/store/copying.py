@@ -1,11 +1,10 @@
 """`purgatory store copy`: move the data of servers from SQLite to PostgreSQL, or back."""
 
 import argparse
-import os
 from collections import deque
 from typing import Final
 
-from purgatory.cli.options import SubParsers, add_command, import_extra
+from purgatory.cli.options import SubParsers, add_command, from_environment, import_extra
 from purgatory.cli.output import say
 from purgatory.cli.progress import progress_shown
 from purgatory.cli.store.shared_database import without_password
@@ -17,7 +16,6 @@ Copy a whole store to a new store: operations, outcomes, jobs, repeats, leases, 
 Stop the servers of both first. The source stays as it is; start servers on one of the two only, for
 both would give the same numbers. Journal files and keys are not copied."""
 
-_PARTITION: Final = PREFIX + "PARTITION"
 _EXAMPLES: Final = """\
 examples:
   purgatory store copy --from purgatory-data --to postgresql://db1,db2/purgatory
@@ -35,10 +33,9 @@ def add_copy(commands: SubParsers) -> None:
     parser.add_argument(
         "--to", dest="target", metavar="URL|DIR", required=True, help="likewise, new"
     )
-    text = f"a part of the database ({_PARTITION})"
-    parser.add_argument(
-        "--partition", metavar="NAME", default=os.environ.get(_PARTITION, ""), help=text
-    )
+    text = f"a part of the database ({PREFIX}PARTITION)"
+    default = from_environment("partition", "")
+    parser.add_argument("--partition", metavar="NAME", default=default, help=text)
 
 
 def _copy(arguments: argparse.Namespace) -> int:
