@@ -607,13 +607,18 @@ class TestResult:
         assert self.end(bench, b"x" * 101).how == How.DONE
 
 
+def run_quickly(bench, number):
+    """Run a job in a millisecond."""
+    held = bench.give(number)
+    assert bench.loop.begin(held)
+    bench.clock.now += 0.001
+    bench.loop.end(held, None)
+
+
 def test_a_handler_that_is_slow_for_once(bench):
     """The worker asks for fewer jobs, and gives back those that it has beyond, a handler free."""
     for number in range(200):
-        held = bench.give(number)
-        assert bench.loop.begin(held)
-        bench.clock.now += 0.001
-        bench.loop.end(held, None)
+        run_quickly(bench, number)
         if number % 20 == 19:
             bench.pass_time(0.1)
     room = bench.calls.links[-1].asks[1]
@@ -632,8 +637,5 @@ def test_a_handler_that_is_slow_for_once(bench):
 def test_quick_handlers_ask_for_more_jobs_as_they_end(bench):
     """At once, not at the loop's next look, which may be a second away."""
     for number in range(200):
-        held = bench.give(number)
-        assert bench.loop.begin(held)
-        bench.clock.now += 0.001
-        bench.loop.end(held, None)
+        run_quickly(bench, number)
     assert bench.calls.links[-1].asks[1] > 2
