@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import logging
+import re
 import subprocess
 import sys
 import threading
@@ -11,6 +13,7 @@ from concurrent.futures import CancelledError, ProcessPoolExecutor, ThreadPoolEx
 import pytest
 from prometheus_client import CollectorRegistry
 
+import mq
 from purgatory import (
     AsyncClient,
     Client,
@@ -23,9 +26,11 @@ from purgatory import (
     WrongEventLoop,
 )
 from purgatory.aio import AsyncPurgatory
+from purgatory.cli.process import JsonFormatter
 from purgatory.cron.zones import zone
 from purgatory.service import Config, JobCancelled, ServiceDaemon
 from purgatory.service.client.client import CLOSE_TIMEOUT_S
+from purgatory.service.gateway.messages import TakeRequest
 from purgatory.service.http.listening import server_config
 from purgatory.service.http.metrics import job_timing_metrics
 from purgatory.service.server.jobs.job_timings import JobTimings
@@ -379,3 +384,49 @@ def test_pools_of_processes():
     with ProcessPoolExecutor(1) as pool, pytest.raises(TypeError, match="in this process"):
         Timer(executor=pool)
     assert "A `ProcessPoolExecutor` is refused" in text_of("docs/library.md")
+
+
+def test_a_line_of_a_json_log():
+    """service.md, *Settings*: its fields."""
+    try:
+        raise ValueError("no room")
+    except ValueError:
+        record = logging.makeLogRecord({"exc_info": sys.exc_info(), "client": "shop"})
+    line = json.loads(JsonFormatter().format(record))
+    sentence = text_of("docs/service.md").partition("an object in a line")[2].partition(".")[0]
+    assert re.findall("`([a-z]+)`", sentence) == list(line)
+
+
+def test_a_key_that_comes_twice():
+    """tutorial.md, *Several keys*: its first value counts."""
+    with ManualPurgatory() as purgatory:
+        both = purgatory.defer("a", "b", timeout=1, need=2)
+        for key, value in (("a", 1), ("a", 2), ("b", 3)):
+            purgatory.complete(key, value)
+        assert both.result() == {"a": 1, "b": 3}
+    assert "of a key the first value counts" in text_of("docs/tutorial.md")
+
+
+def test_names_in_a_registry():
+    """library.md: two purgatories of one name are refused."""
+    registry = CollectorRegistry()
+    with Purgatory("orders", registry=registry), pytest.raises(ValueError, match="orders"):
+        Purgatory("orders", registry=registry)
+    assert "unique in a registry (else a `ValueError`)" in text_of("docs/library.md")
+
+
+@pytest.mark.parametrize("method", ["bind", "connect"])
+def test_other_transports(method):
+    """mq.md: both calls refuse these."""
+    with mq.Context() as context, context.socket(mq.PUSH) as socket:
+        with pytest.raises(mq.ZMQError) as refused:
+            getattr(socket, method)("tcp://127.0.0.1:5555")
+        assert refused.value.errno == mq.EPROTONOSUPPORT
+    assert "`bind` and `connect` raise `EPROTONOSUPPORT`" in text_of("docs/mq.md")
+
+
+def test_how_long_a_take_waits():
+    """gateway.md: by default, and at most."""
+    assert f"for `wait` ({TakeRequest(kinds=['mail']).wait:.0f} s), at most 30 s" in text_of(
+        "docs/gateway.md"
+    )

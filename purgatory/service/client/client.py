@@ -106,7 +106,7 @@ class Client(LaterCalls):
     are for servers that ask for CURVE; all servers of the addresses have the same key.
 
     The I/O thread calls `on_outcome(outcome)` with each outcome of the client's name that no future
-    waits for (of operations from before a restart). Returning acknowledges the outcome; if
+    of this client waits for (of operations from before a restart). Returning acknowledges the outcome; if
     `on_outcome` returns a `concurrent.futures.Future`, its result acknowledges. If `on_outcome`
     raises, the client calls again, ten times in all, after 0.2 s and then ever longer; then the
     outcome stays at the server until the next connection. So an outcome can come more than once. Of
