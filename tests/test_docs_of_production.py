@@ -14,11 +14,13 @@ import pytest
 import purgatory
 import timingwheel
 from purgatory import Client, KeyedOperation, Purgatory, Worker, next_times
+from purgatory.replay import Replay
 from purgatory.service import Config, JobFailed, ServiceDaemon
 from purgatory.service.backup import back_up, restore
 from purgatory.service.errors import OperationIdTaken
 from purgatory.service.http import listening
 from purgatory.testing import ManualPurgatory
+from purgatory.trace import read_events, read_operations
 from purgatory.trace.tables import EVENTS, EXTENSIONS, JOBS, OPERATIONS, OUTCOMES
 from tests.test_docs import text_of
 from tests.testing.purgatory_harness import HANG
@@ -288,3 +290,28 @@ def test_a_job_of_one_attempt_after_a_restart(tmp_path, monkeypatch):
     worker.stop(timeout=0)
     assert attempts == [1]
     assert "With `max_attempts=1` a job still runs again" in text_of("docs/service.md")
+
+
+def test_a_limited_event_in_a_replay(tmp_path):
+    """service.md: without this event a later event ends its operation, or the timeout does."""
+    config = Config(data_dir=tmp_path / "data", bind="tcp://127.0.0.1:0", http_bind="")
+    with ServiceDaemon(config) as service, Client(service.server.address) as client:
+        for key in ("lock", "room"):
+            waits = [client.defer(key, timeout=60, op_id=f"{key}-{n}") for n in (1, 2)]
+            client.flush()
+            assert client.complete(key, limit=1) == 1
+            waits[0].result(HANG)
+        assert client.complete("lock", limit=1) == 1
+    found = {}
+    journal = config.journal_dir
+    with Replay(on_outcome=lambda outcome: found.update({outcome.op_id: outcome})) as replay:
+        replay.run(read_operations(journal / "operations"), read_events(journal / "events"))
+    assert {name: one.outcome for name, one in found.items()} == {
+        "lock-1": "completed",
+        "lock-2": "completed",
+        "room-1": "expired",
+        "room-2": "expired",
+    }
+    assert found["lock-1"].at_ms == found["lock-2"].at_ms
+    text = "operations that it reached end by a later event, or expire"
+    assert text in text_of("docs/service.md")
