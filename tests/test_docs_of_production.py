@@ -14,11 +14,13 @@ import pytest
 import purgatory
 import timingwheel
 from purgatory import Client, KeyedOperation, Purgatory, Worker, next_times
+from purgatory.journal import writer
 from purgatory.replay import Replay
 from purgatory.service import Config, JobFailed, ServiceDaemon
 from purgatory.service.backup import back_up, restore
 from purgatory.service.errors import OperationIdTaken
 from purgatory.service.http import listening
+from purgatory.service.server.journal.parquet_sink import ParquetSink
 from purgatory.testing import ManualPurgatory
 from purgatory.trace import read_events, read_operations
 from purgatory.trace.tables import EVENTS, EXTENSIONS, JOBS, OPERATIONS, OUTCOMES
@@ -315,3 +317,19 @@ def test_a_limited_event_in_a_replay(tmp_path):
     assert found["lock-1"].at_ms == found["lock-2"].at_ms
     text = "operations that it reached end by a later event, or expire"
     assert text in text_of("docs/service.md")
+
+
+def test_the_files_of_a_busy_journal(tmp_path, monkeypatch):
+    """service.md: many rows are written before the minute is over, each time to another file."""
+    monkeypatch.setattr(writer, "BATCH", 4)
+    monkeypatch.setattr(writer, "_WAKE_THRESHOLD", 2)
+    written = threading.Semaphore(0)
+    sink = ParquetSink(tmp_path, seconds=3600)
+    sink.start("db", lambda _: written.release())
+    for first in (1, 5):
+        rows = [(number, f"o{number}", "", 1, 1, ("k",), 1) for number in range(first, first + 4)]
+        sink.write(rows, [])
+        assert written.acquire(timeout=HANG)
+    assert len(list(tmp_path.rglob("*.parquet"))) == 2
+    sink.close()
+    assert "1,440 files of a table in a day, of a busy server more" in text_of("docs/service.md")

@@ -116,6 +116,7 @@ LIMITS = [
         f"more than {accept_gate.MAX_ARRIVALS} new connections have sent something within a second",
     ),
     ("design.md", f"when {BATCH:,} rows have gathered"),
+    ("service.md", f"once a minute (`journal_seconds`), earlier with {BATCH:,} rows"),
     ("design.md", f"the next calls of a kind gather, up to {CALLS_PER_MESSAGE}."),
     ("locks.md", f"to sort {MAX_SEEN:,} tasks at most"),
 ]
