@@ -9,6 +9,7 @@ import threading
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pyarrow.parquet as pq
 import pytest
 
 import purgatory
@@ -316,6 +317,29 @@ def test_a_limited_event_in_a_replay(tmp_path):
     }
     assert found["lock-1"].at_ms == found["lock-2"].at_ms
     text = "operations that it reached end by a later event, or expire"
+    assert text in text_of("docs/service.md")
+
+
+def test_a_journal_switched_on_later(tmp_path):
+    """service.md: jobs, events and extensions from then on; operations of the database, too."""
+    config = Config(data_dir=tmp_path / "data", bind="tcp://127.0.0.1:0", http_bind="")
+    for when, journal in (("before", False), ("later", True)):
+        with (
+            ServiceDaemon(replace(config, journal=journal)) as service,
+            Client(service.server.address, name="shop") as client,
+        ):
+            client.schedule(3600, kind="mail", job_id=f"job {when}")
+            assert client.cancel_job(f"job {when}")
+            client.defer(when, timeout=3600, op_id=when)
+            client.flush()
+            assert client.complete(when) == 1
+    names = {
+        table: set(pq.read_table(config.journal_dir / table)[column].to_pylist())
+        for table, column in (("operations", "op_id"), ("events", "key"), ("jobs", "job_id"))
+    }
+    assert names["operations"] == {"before", "later"}
+    assert (names["events"], names["jobs"]) == ({"later"}, {"job later"})
+    text = "A journal switched on later has events, extensions and ends of jobs from then on."
     assert text in text_of("docs/service.md")
 
 
