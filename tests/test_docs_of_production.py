@@ -290,8 +290,11 @@ def test_a_job_of_one_attempt_after_a_restart(tmp_path, monkeypatch):
         other.on("mail")(lambda job: attempts.append(job.attempt))
         with other:
             client.result("once", HANG)
+        assert client.job("once").attempts == 1
     worker.stop(timeout=0)
     assert attempts == [1]
+    text = "`attempts` counts attempts that run, have failed or have succeeded"
+    assert text in text_of("docs/protocol.md")
     assert "With `max_attempts=1` a job still runs again" in text_of("docs/service.md")
 
 
