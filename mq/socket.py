@@ -221,7 +221,7 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
         self._core.unbind(_text(addr))
 
     def disconnect(self, addr: str | bytes) -> None:
-        """End the connections made to `addr`; unread messages are lost.
+        """End the connections made to `addr`; messages unread by this socket are lost.
 
         As `unbind` if only bound. ENOENT if neither.
         """
