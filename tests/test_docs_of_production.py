@@ -140,14 +140,15 @@ def test_a_worker_may_start_before_its_server(tmp_path):
 
 
 def test_what_is_not_in_the_journal():
-    """service.md: payloads, results and values."""
-    columns = {
-        column.name
-        for table in (OPERATIONS, EVENTS, EXTENSIONS, OUTCOMES, JOBS)
-        for column in table.columns
+    """service.md: payloads, results and values; errors, tags and clients of operations."""
+    of_operations = {
+        name for table in (OPERATIONS, EVENTS, EXTENSIONS, OUTCOMES) for name in table.names
     }
-    assert columns.isdisjoint({"payload", "result", "value"})
-    assert {"error", "tags", "keys"} <= columns
+    assert of_operations.isdisjoint({"payload", "result", "value", "client", "tags", "error"})
+    assert set(JOBS.names).isdisjoint({"payload", "result", "value", "keys"})
+    assert "keys" in of_operations
+    text = "keys of operations; clients, tags, errors of jobs | the journal |"
+    assert text in text_of("docs/service.md")
 
 
 def test_which_jobs_a_restored_backup_runs_again(tmp_path):
