@@ -221,9 +221,10 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
         self._core.unbind(_text(addr))
 
     def disconnect(self, addr: str | bytes) -> None:
-        """End the connections made to `addr`; unread messages are lost.
+        """End the connections made to `addr`.
 
-        As `unbind` if only bound. ENOENT if neither.
+        Messages unread by this socket, or sent before a bind, are lost. As `unbind` if only bound.
+        ENOENT if neither.
         """
         self._core.disconnect(_text(addr))
 

@@ -9,16 +9,21 @@ import threading
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pyarrow.parquet as pq
 import pytest
 
 import purgatory
 import timingwheel
 from purgatory import Client, KeyedOperation, Purgatory, Worker, next_times
+from purgatory.journal import writer
+from purgatory.replay import Replay
 from purgatory.service import Config, JobFailed, ServiceDaemon
 from purgatory.service.backup import back_up, restore
 from purgatory.service.errors import OperationIdTaken
 from purgatory.service.http import listening
+from purgatory.service.server.journal.parquet_sink import ParquetSink
 from purgatory.testing import ManualPurgatory
+from purgatory.trace import read_events, read_operations
 from purgatory.trace.tables import EVENTS, EXTENSIONS, JOBS, OPERATIONS, OUTCOMES
 from tests.test_docs import text_of
 from tests.testing.purgatory_harness import HANG
@@ -135,14 +140,15 @@ def test_a_worker_may_start_before_its_server(tmp_path):
 
 
 def test_what_is_not_in_the_journal():
-    """service.md: payloads, results and values."""
-    columns = {
-        column.name
-        for table in (OPERATIONS, EVENTS, EXTENSIONS, OUTCOMES, JOBS)
-        for column in table.columns
+    """service.md: payloads, results and values; errors, tags and clients of operations."""
+    of_operations = {
+        name for table in (OPERATIONS, EVENTS, EXTENSIONS, OUTCOMES) for name in table.names
     }
-    assert columns.isdisjoint({"payload", "result", "value"})
-    assert {"error", "tags", "keys"} <= columns
+    assert of_operations.isdisjoint({"payload", "result", "value", "client", "tags", "error"})
+    assert set(JOBS.names).isdisjoint({"payload", "result", "value", "keys"})
+    assert "keys" in of_operations
+    text = "keys of operations; clients, tags, errors of jobs | the journal |"
+    assert text in text_of("docs/service.md")
 
 
 def test_which_jobs_a_restored_backup_runs_again(tmp_path):
@@ -285,6 +291,73 @@ def test_a_job_of_one_attempt_after_a_restart(tmp_path, monkeypatch):
         other.on("mail")(lambda job: attempts.append(job.attempt))
         with other:
             client.result("once", HANG)
+        assert client.job("once").attempts == 1
     worker.stop(timeout=0)
     assert attempts == [1]
+    text = "`attempts` counts attempts that run, have failed or have succeeded"
+    assert text in text_of("docs/protocol.md")
     assert "With `max_attempts=1` a job still runs again" in text_of("docs/service.md")
+
+
+def test_a_limited_event_in_a_replay(tmp_path):
+    """service.md: without this event a later event ends its operation, or the timeout does."""
+    config = Config(data_dir=tmp_path / "data", bind="tcp://127.0.0.1:0", http_bind="")
+    with ServiceDaemon(config) as service, Client(service.server.address) as client:
+        for key in ("lock", "room"):
+            waits = [client.defer(key, timeout=60, op_id=f"{key}-{n}") for n in (1, 2)]
+            client.flush()
+            assert client.complete(key, limit=1) == 1
+            waits[0].result(HANG)
+        assert client.complete("lock", limit=1) == 1
+    found = {}
+    journal = config.journal_dir
+    with Replay(on_outcome=lambda outcome: found.update({outcome.op_id: outcome})) as replay:
+        replay.run(read_operations(journal / "operations"), read_events(journal / "events"))
+    assert {name: one.outcome for name, one in found.items()} == {
+        "lock-1": "completed",
+        "lock-2": "completed",
+        "room-1": "expired",
+        "room-2": "expired",
+    }
+    assert found["lock-1"].at_ms == found["lock-2"].at_ms
+    text = "operations that it reached end by a later event, or expire"
+    assert text in text_of("docs/service.md")
+
+
+def test_a_journal_switched_on_later(tmp_path):
+    """service.md: jobs, events and extensions from then on; operations of the database, too."""
+    config = Config(data_dir=tmp_path / "data", bind="tcp://127.0.0.1:0", http_bind="")
+    for when, journal in (("before", False), ("later", True)):
+        with (
+            ServiceDaemon(replace(config, journal=journal)) as service,
+            Client(service.server.address, name="shop") as client,
+        ):
+            client.schedule(3600, kind="mail", job_id=f"job {when}")
+            assert client.cancel_job(f"job {when}")
+            client.defer(when, timeout=3600, op_id=when)
+            client.flush()
+            assert client.complete(when) == 1
+    names = {
+        table: set(pq.read_table(config.journal_dir / table)[column].to_pylist())
+        for table, column in (("operations", "op_id"), ("events", "key"), ("jobs", "job_id"))
+    }
+    assert names["operations"] == {"before", "later"}
+    assert (names["events"], names["jobs"]) == ({"later"}, {"job later"})
+    text = "A journal switched on later has events, extensions and ends of jobs from then on."
+    assert text in text_of("docs/service.md")
+
+
+def test_the_files_of_a_busy_journal(tmp_path, monkeypatch):
+    """service.md: many rows are written before the minute is over, each time to another file."""
+    monkeypatch.setattr(writer, "BATCH", 4)
+    monkeypatch.setattr(writer, "_WAKE_THRESHOLD", 2)
+    written = threading.Semaphore(0)
+    sink = ParquetSink(tmp_path, seconds=3600)
+    sink.start("db", lambda _: written.release())
+    for first in (1, 5):
+        rows = [(number, f"o{number}", "", 1, 1, ("k",), 1) for number in range(first, first + 4)]
+        sink.write(rows, [])
+        assert written.acquire(timeout=HANG)
+    assert len(list(tmp_path.rglob("*.parquet"))) == 2
+    sink.close()
+    assert "1,440 files of a table in a day, of a busy server more" in text_of("docs/service.md")

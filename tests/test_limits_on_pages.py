@@ -8,7 +8,7 @@ import pytest
 from mq.core.context_core import SLOT_WAIT_S
 from purgatory.cli.process import _ENOUGH
 from purgatory.journal.journals import ParquetJournal
-from purgatory.journal.writer import _WAKE_THRESHOLD
+from purgatory.journal.writer import BATCH
 from purgatory.service import errors
 from purgatory.service.client.async_client import MAX_RUNNING
 from purgatory.service.client.calls import BACKLOG, CALLS_PER_MESSAGE
@@ -115,7 +115,8 @@ LIMITS = [
         "design.md",
         f"more than {accept_gate.MAX_ARRIVALS} new connections have sent something within a second",
     ),
-    ("design.md", f"when {_WAKE_THRESHOLD:,} rows have gathered"),
+    ("design.md", f"when {BATCH:,} rows have gathered"),
+    ("service.md", f"once a minute (`journal_seconds`), earlier with {BATCH:,} rows"),
     ("design.md", f"the next calls of a kind gather, up to {CALLS_PER_MESSAGE}."),
     ("locks.md", f"to sort {MAX_SEEN:,} tasks at most"),
 ]

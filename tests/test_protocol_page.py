@@ -311,7 +311,8 @@ def test_the_periods_in_words():
         f"a connection's {MAX_REFUSALS + 1:,}st request",
         f"A peer that has sent {most_unfinished() >> 20} MiB and no complete message",
         f"{BACKLOG_FRAMES:,} of its answers, or {BACKLOG_BYTES >> 20} MiB, are queued unread",
-        f"at {ALL_BACKLOGS_BYTES >> 20} MiB for all clients",
+        f"At {ALL_BACKLOGS_BYTES >> 20} MiB for all clients, it cuts off those that have not read",
+        f"for the longest time, down to {ALL_BACKLOGS_BYTES >> 21} MiB",
         f"a connection of which more than {MAX_WAITING >> 20} MiB waits",
     ],
 )

@@ -63,9 +63,9 @@ class Timer(TimerCore):
     the executor refuses. `max_pending`: how many tasks may be pending at once.
     `on_error(exc, task)`: called with each exception of a task; default: it is logged.
 
-    Nothing runs until a thread advances the clock: `start` such a thread (`with Timer() as timer`
-    starts and closes it), or call `advance_clock`. Any thread may call any method, tasks too.
-    Raises TypeError and ValueError for bad arguments.
+    Delays run out only when a thread advances the clock: `start` such a thread (`with Timer() as
+    timer` starts and closes it), or call `advance_clock`. Any thread may call any method, tasks
+    too. Raises TypeError and ValueError for bad arguments.
     """
 
     # Ten microseconds, less than a thread takes to wake up.

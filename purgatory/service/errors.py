@@ -51,7 +51,7 @@ class OperationFailed(ServiceError):
 class JobFailed(ServiceError):
     """Raised for the result of a dead job.
 
-    `error`: of the last attempt; `attempts`: how many began.
+    `error`: of the last attempt; `attempts`: how many failed.
     """
 
     def __init__(self, job_id: str, error: str = "", attempts: int = 0) -> None:

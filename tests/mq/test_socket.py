@@ -26,6 +26,27 @@ def test_known_facts(socket):
     assert pull.fileno() == pull.fd
 
 
+def test_what_a_disconnect_loses(socket):
+    """What this socket has not read, and what it sent before a bind; no other message."""
+    push, pull = socket(zmq.PUSH), socket(zmq.PULL)
+    push.connect("inproc://a")
+    push.send(b"before the bind")
+    push.disconnect("inproc://a")
+    pull.bind("inproc://a")
+    push.connect("inproc://a")
+    push.send(b"sent")
+    push.disconnect("inproc://a")
+    assert pull.recv() == b"sent"
+    push.bind("inproc://b")
+    pull.connect("inproc://b")
+    push.send(b"unread")
+    pull.disconnect("inproc://b")
+    with pytest.raises(zmq.Again):
+        pull.recv(zmq.DONTWAIT)
+    text = "Messages unread by this socket, or sent before a bind, are lost."
+    assert text in zmq.Socket.disconnect.__doc__
+
+
 def test_types_that_need_a_network_are_refused(ctx):
     """STREAM and unknown types are EINVAL."""
     for socket_type in (zmq.STREAM, 99):

@@ -43,6 +43,16 @@ def test_whether_a_timer_is_driven(drive):
     timer.close()
 
 
+def test_what_runs_before_the_clock_is_advanced():
+    """A task without a delay, in the thread that adds it: only delays need the other thread."""
+    ran = []
+    timer = Timer(clock=ManualClock(), executor=InlineExecutor())
+    timer.schedule(0, ran.append, "due")
+    timer.schedule(0.001, ran.append, "delayed")
+    assert (ran, timer.driven) == (["due"], False)
+    assert "Delays run out only when a thread advances the clock" in Timer.__doc__
+
+
 def test_whether_a_reaper_holds_the_tasks():
     """From the start of its thread to the end: pending tasks may be untracked meanwhile."""
     timer = Timer()
