@@ -66,13 +66,32 @@ def decode_request(frame: bytes) -> Request:
         raise Malformed(f"not a message of protocol {VERSION}: {error}") from error
 
 
+# What msgspec refuses, unlike `json`: instances of subclasses, as numpy.float64 is one of float.
+_PLAIN: Final[dict[type, Callable[[Any], object]]] = {
+    str: str.__str__,
+    float: float.__float__,
+    int: int.__int__,
+    bytes: bytes.__bytes__,
+}
+
+
+def _as_plain(value: object) -> object:
+    for kind, convert in _PLAIN.items():
+        if isinstance(value, kind):
+            return convert(value)
+    raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
+
+
+_encode_value: Final = msgspec.msgpack.Encoder(enc_hook=_as_plain).encode
+
+
 def pack(value: Any) -> bytes:
     """Encode a user's value as MessagePack.
 
     Raises TypeError if not possible, ValueError for a text that UTF-8 cannot hold.
     """
     try:
-        packed = encode(value)
+        packed = _encode_value(value)
     except OverflowError as error:
         raise TypeError("value cannot be sent: it has an integer beyond 64 bits") from error
     except (RecursionError, TypeError) as error:

@@ -10,7 +10,7 @@ from typing import Final, Protocol, TypeAlias, TypeGuard
 from purgatory.durations import parse_duration
 from purgatory.service.errors import OperationFailed, described
 from purgatory.service.protocol import DEFAULT, MADE_UP
-from timingwheel.lowlevel import check_count, plain_number, to_ms
+from timingwheel.lowlevel import check_count, to_ms
 
 #: The largest number that the protocol has.
 MAX_NUMBER: Final = (1 << 63) - 1
@@ -155,19 +155,17 @@ def named_duration(text: str, what: str) -> float:
         raise ValueError(f"{what}: {error}") from None
 
 
-def checked_seconds(value: float | timedelta, what: str) -> float:
+def checked_seconds(duration: Duration, what: str) -> float:
     """Return a duration in seconds, in whole milliseconds."""
-    return to_ms(value, what) / 1000
+    return duration_ms(duration, what) / 1000
 
 
-def seconds_within(value: object, what: str, least: float, most: float) -> float:
-    """Return a number of seconds within bounds."""
-    seconds = plain_number(value)
-    if seconds is None:
-        raise TypeError(f"{what} is {value!r}; expected seconds (int or float)")
+def seconds_within(duration: Duration, what: str, least: float, most: float) -> float:
+    """Return a duration in seconds, within bounds."""
+    seconds = checked_seconds(duration, what)
     if not least <= seconds <= most:
-        raise ValueError(f"{what} is {value!r}; expected {least} to {most} seconds")
-    return float(seconds)
+        raise ValueError(f"{what} is {duration!r}; expected {least} to {most} seconds")
+    return seconds
 
 
 def moment_ms(moment: object, what: str) -> int:

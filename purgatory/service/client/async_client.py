@@ -10,7 +10,6 @@ import inspect
 import math
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from datetime import timedelta
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from purgatory.errors import OperationCancelled
@@ -149,7 +148,7 @@ class AsyncClient:
         handle = await self._answer(LaterCalls.schedule_later, *delay, **options)
         return AsyncJobHandle(self, handle.id, is_new=handle.is_new)
 
-    async def result(self, job: JobName, timeout: float | timedelta | None = None) -> Any:
+    async def result(self, job: JobName, timeout: Duration | None = None) -> Any:
         """Like `Client.result`."""
         job_id = job_id_of(job)
         seconds = None if timeout is None else checked_seconds(timeout, "timeout")
@@ -194,7 +193,7 @@ class AsyncClient:
             self._client.lease_calls, self.result_of, LeaseTerms(name, keep, timeout)
         )
 
-    async def flush(self, timeout: float | None = None) -> None:
+    async def flush(self, timeout: Duration | None = None) -> None:
         """Like `Client.flush`."""
         await asyncio.to_thread(self._client.flush, timeout)
 
@@ -225,10 +224,11 @@ class AsyncClient:
                 raise self._batcher.busy() from error
         return await self.result_of(call(self._client, *arguments, **options))
 
-    async def close(self, timeout: float | None = None) -> None:
+    async def close(self, timeout: Duration | None = None) -> None:
         """Like `Client.close`; first waits up to `timeout` for running calls of `on_outcome`."""
+        seconds = CLOSE_TIMEOUT_S if timeout is None else checked_seconds(timeout, "timeout")
         if self._handler is not None:
-            await self._handler.close(CLOSE_TIMEOUT_S if timeout is None else timeout)
+            await self._handler.close(seconds)
         await asyncio.to_thread(self._client.close, timeout)
 
     async def __aenter__(self) -> Self:

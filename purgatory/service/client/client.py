@@ -12,7 +12,6 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import timedelta
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 import zmq
@@ -126,11 +125,11 @@ class Client(LaterCalls):
         address: str = DEFAULT_ADDRESS,
         *,
         name: str | None = None,
-        timeout: float = 30.0,
+        timeout: Duration = 30.0,
         server_key: str | bytes | None = None,
         public_key: str | bytes | None = None,
         secret_key: str | bytes | None = None,
-        lost_after: float = LOST_AFTER_S,
+        lost_after: Duration = LOST_AFTER_S,
         on_outcome: OnOutcome | None = None,
         tracer: OperationTracer | None = None,
         platform: Platform = REAL_PLATFORM,
@@ -252,7 +251,7 @@ class Client(LaterCalls):
         found = items_of(self.repeats_page, lambda page: page.repeats, sys.maxsize, filters)
         return [RepeatHandle(self, state) for state in found]
 
-    def result(self, job: JobName, timeout: float | timedelta | None = None) -> Any:
+    def result(self, job: JobName, timeout: Duration | None = None) -> Any:
         """Wait for the end of a job, by id; return the value of its handler.
 
         Lost connections and restarts of the server do not end the wait. Raises JobFailed for a dead
@@ -355,7 +354,7 @@ class Client(LaterCalls):
         self._refuse_in_callback()
         return self._wait(future, min(seconds, self.timeout))
 
-    def flush(self, timeout: float | None = None) -> None:
+    def flush(self, timeout: Duration | None = None) -> None:
         """Wait until all earlier calls are answered, and so on disk.
 
         At most `timeout` seconds, by default the client's. Raises RequestTimeout and Unavailable.
@@ -375,7 +374,7 @@ class Client(LaterCalls):
                 "and its like, or another thread"
             )
 
-    def _wait(self, future: ReplyFuture[_T], timeout: float | None = None) -> _T:
+    def _wait(self, future: ReplyFuture[_T], timeout: Duration | None = None) -> _T:
         seconds = self.timeout if timeout is None else checked_seconds(timeout, "timeout")
         deadline = self._monotonic() + seconds
         self.platform.wait(future.done, seconds)
@@ -390,7 +389,7 @@ class Client(LaterCalls):
             text = f"no answer from {self.address} within {seconds:g} s{trouble}"
             raise RequestTimeout(text) from error
 
-    def close(self, timeout: float | None = None) -> None:
+    def close(self, timeout: Duration | None = None) -> None:
         """End the connection once all calls are answered, or after `timeout` seconds.
 
         By default after five, or once the server has been silent for the client's timeout.

@@ -9,7 +9,7 @@ import logging
 import math
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from _purgatory_cpython import at_exit
 from _purgatory_cpython.fork import FORK_COUNTER
@@ -31,6 +31,9 @@ from purgatory.service.protocol import OutcomeMessage
 from timingwheel.lowlevel import new_condition
 
 log: logging.Logger = logging.getLogger(__name__)
+
+#: Why a copy of a client does nothing in a forked child.
+MADE_BEFORE_FORK: Final = "the client was made before fork; make one in this process"
 
 _T = TypeVar("_T")
 
@@ -78,7 +81,7 @@ class ReplyFuture(FastResultFuture[_T]):
 
     def _check_not_forked(self) -> None:
         if self._forks != FORK_COUNTER.value and self._state in UNRESOLVED:
-            raise Unavailable("the client was made before fork; make one in this process")
+            raise Unavailable(MADE_BEFORE_FORK)
 
     def _invoke_callbacks(self) -> None:
         for callback in self._done_callbacks:

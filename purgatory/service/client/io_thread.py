@@ -21,11 +21,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from _purgatory_cpython.fork import FORK_COUNTER
 from mq import Mailbox, MailboxClosed
 from purgatory.core.operations.future import PENDING
 from purgatory.service.client.calls import Call, CallBatch, CallBatcher, RequestType
 from purgatory.service.client.connection import RECONNECT_DELAY_S, ServerConnection
-from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.client.futures import MADE_BEFORE_FORK, ReplyFuture
 from purgatory.service.client.outcomes import OutcomeHandled
 from purgatory.service.client.patience import Patience
 from purgatory.service.client.route.socket_options import SocketOptions
@@ -40,7 +41,6 @@ log: logging.Logger = logging.getLogger(__name__)
 MAX_FAILURES: Final = 10
 # Most commands taken before the other descriptors are looked at.
 COMMANDS_PER_STEP: Final = 64
-_CLOSED: Final = "the client is closed, or was made before a fork"
 
 
 @dataclass(slots=True)
@@ -104,7 +104,8 @@ class ClientIOThread:
         self._close_deadline: float | None = None  # set while closing
         self._flushes: list[FlushCommand] = []
         self._closed = False
-        self._error: ServiceError = Unavailable(_CLOSED)
+        self._error: ServiceError = Unavailable("the client is closed")
+        self._forks = FORK_COUNTER.value
         self.thread: LoopThread = platform.thread(self, name)
         self._mailbox_descriptor = self._mailbox.fileno()
         self._doorbell.register(self._mailbox_descriptor)
@@ -126,9 +127,14 @@ class ClientIOThread:
         try:
             self._mailbox.send(command)
         except MailboxClosed as error:
-            raise Unavailable(_CLOSED) from error
+            raise self._closed_error() from error
         if self._closed:  # the command may have been sent after the last was taken
-            raise Unavailable(_CLOSED)
+            raise self._closed_error()
+
+    def _closed_error(self) -> Unavailable:
+        if self._forks != FORK_COUNTER.value:
+            return Unavailable(MADE_BEFORE_FORK)
+        return Unavailable(str(self._error))
 
     def wake(self) -> None:
         """Have the thread send waiting messages; nothing once closed."""

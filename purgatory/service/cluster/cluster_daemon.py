@@ -220,10 +220,12 @@ class ClusterDaemon:
         status, active = self.status(), self.member.active
         if self._closing:
             return "closing"
+        # Before the role: a server that loads may retry a refused commit for ever.
+        is_required = self._config.require_replicated and status.role is not Role.STANDBY
+        if is_required and not status.replicated:
+            return "the database has no synchronous standby, and the server requires one"
         if status.trouble or active is None:
             return status.trouble
-        if self._config.require_replicated and not status.replicated:
-            return "the database has no synchronous standby, and the server requires one"
         return active.assembly.server.health().not_ready
 
     def close(self) -> None:

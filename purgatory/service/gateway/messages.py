@@ -329,7 +329,7 @@ class LimitRequest(Struct, forbid_unknown_fields=True):
 
     kind: Name
     paused: bool | None = None
-    running: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    running: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
     per_second: Annotated[float, Meta(ge=0, le=1e6)] | None = None
 
 

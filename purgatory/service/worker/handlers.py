@@ -6,10 +6,9 @@ Immutable, but for `Attempt`, which any thread may use.
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
-from purgatory.service.client.arguments import checked_seconds
+from purgatory.service.client.arguments import Duration, checked_seconds
 from purgatory.service.client.functions import check_function
 from timingwheel.lowlevel import check_count
 
@@ -82,7 +81,7 @@ class Job:
         """
         return self._attempt.cancelled
 
-    def extend(self, seconds: float | timedelta) -> bool:
+    def extend(self, seconds: Duration) -> bool:
         """Have the time limit count anew for `seconds`, and renew the lease.
 
         False if the worker has given up the attempt. Raises TypeError and ValueError.
@@ -128,7 +127,7 @@ def make_handler(
     return Handler(function, retry, check_function("handler", function), limits)
 
 
-def check_limits(timeout: float | timedelta | None, concurrency: int | None) -> HandlerLimits:
+def check_limits(timeout: Duration | None, concurrency: int | None) -> HandlerLimits:
     """Return the limits of a handler. Raises TypeError and ValueError."""
     seconds = None if timeout is None else checked_seconds(timeout, "timeout")
     if seconds is not None and seconds <= 0:
@@ -141,9 +140,7 @@ def check_concurrency(concurrency: object) -> int:
     return check_count("concurrency", concurrency, 1, MAX_CONCURRENCY)
 
 
-def check_retry(
-    max_attempts: int, retry_delay: float | timedelta, max_retry_delay: float | timedelta
-) -> Retry:
+def check_retry(max_attempts: int, retry_delay: Duration, max_retry_delay: Duration) -> Retry:
     """Return how often a job is tried. Raises TypeError and ValueError."""
     most = check_count("max_attempts", max_attempts, 1, _MOST_ATTEMPTS)
     delay = checked_seconds(retry_delay, "retry_delay")

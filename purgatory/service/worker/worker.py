@@ -8,16 +8,17 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from typing import Any, Final, Self, TypeVar
 
 from _purgatory_cpython import at_exit
 from _purgatory_cpython.threads import InterruptibleThread
 from purgatory.service.client.arguments import (
+    Duration,
     check_methods,
     check_name,
     checked_seconds,
     checked_text,
+    duration_ms,
 )
 from purgatory.service.client.client import DEFAULT_ADDRESS, Client, check_helpers
 from purgatory.service.client.route.addresses import parse_addresses
@@ -41,7 +42,6 @@ from purgatory.service.worker.worker_metrics import (
     checked_port,
     serve_worker_metrics,
 )
-from timingwheel.lowlevel import to_ms
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -72,10 +72,10 @@ class Worker:
         *,
         name: str,
         concurrency: int = 8,
-        lease: float | timedelta = 60.0,
+        lease: Duration = 60.0,
         max_attempts: int = 5,
-        retry_delay: float | timedelta = 1.0,
-        max_retry_delay: float | timedelta = 600.0,
+        retry_delay: Duration = 1.0,
+        max_retry_delay: Duration = 600.0,
         metrics_port: int | None = None,
         metrics_addr: str = "127.0.0.1",
         **client_options: Any,
@@ -88,7 +88,7 @@ class Worker:
         check_name(name)
         self.name = name
         self._concurrency = check_concurrency(concurrency)
-        self._lease_ms = to_ms(lease, "lease")
+        self._lease_ms = duration_ms(lease, "lease")
         if self._lease_ms < 100:
             raise ValueError(f"lease is {lease!r}; expected 0.1 seconds or more")
         self._retry = check_retry(max_attempts, retry_delay, max_retry_delay)
@@ -124,11 +124,11 @@ class Worker:
         self,
         kind: str,
         *,
-        timeout: float | timedelta | None = None,
+        timeout: Duration | None = None,
         concurrency: int | None = None,
         max_attempts: int | None = None,
-        retry_delay: float | timedelta | None = None,
-        max_retry_delay: float | timedelta | None = None,
+        retry_delay: Duration | None = None,
+        max_retry_delay: Duration | None = None,
     ) -> Callable[[_F], _F]:
         """Return a decorator: the function, of a `Job`, handles jobs of this kind.
 
@@ -255,7 +255,7 @@ class Worker:
             log.error("worker %r ends: %s", self.name, error)  # noqa: TRY400  # without a traceback
             self._failure = error
 
-    def wait(self, timeout: float | timedelta | None = None) -> bool:
+    def wait(self, timeout: Duration | None = None) -> bool:
         """Wait for the end of a started worker; False after `timeout` seconds.
 
         Raises the error that ended the worker, TypeError and ValueError.
@@ -268,7 +268,7 @@ class Worker:
             raise self._failure
         return not self._thread.is_alive()
 
-    def stop(self, timeout: float | timedelta = STOP_TIMEOUT_S) -> None:
+    def stop(self, timeout: Duration = STOP_TIMEOUT_S) -> None:
         """Take no more jobs, wait up to `timeout` seconds for handlers, give back the rest.
 
         Waits for the end of a started worker, unless a handler calls. A second call can only
@@ -301,7 +301,7 @@ class Worker:
 
 
 def _check_client_options(
-    timeout: float = 30.0,
+    timeout: Duration = 30.0,
     tracer: "OperationTracer | None" = None,
     platform: Platform = REAL_PLATFORM,
     **others: Any,

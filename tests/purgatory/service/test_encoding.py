@@ -67,6 +67,22 @@ def test_what_cannot_be_sent(value, reason):
         pack(value)
 
 
+class Lying:
+    """Returns nothing of use."""
+
+    def __str__(self):
+        raise AssertionError
+
+    __float__ = __int__ = __index__ = __bytes__ = __str__
+
+
+@pytest.mark.parametrize("value", [1.5, 2**63, -3, "ä", b"\xff"])
+def test_an_instance_of_a_subclass(value):
+    """It is sent as one of its base, whatever its own methods return; also in a key."""
+    one = type("One", (Lying, type(value)), {})(value)
+    assert pack([{one: one}]) == pack([{value: value}])
+
+
 def test_a_text_that_cannot_be_sent():
     """It is a ValueError, as half of a surrogate pair in a key is."""
     with pytest.raises(ValueError, match="value cannot be sent: 'utf-8' codec can't encode"):

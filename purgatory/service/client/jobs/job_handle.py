@@ -22,7 +22,7 @@ _Later: TypeAlias = Coroutine[Any, Any, _T]
 class JobControl(Protocol[_Value_co, _Status_co, _Done_co]):
     """The part of a client that a handle uses; see the verbs of `Client` and `AsyncClient`."""
 
-    def result(self, job: str, timeout: float | None = None) -> _Value_co:
+    def result(self, job: str, timeout: Duration | None = None) -> _Value_co:
         """Wait for the end of a job."""
 
     def job(self, job: str) -> _Status_co:
@@ -62,7 +62,7 @@ class JobVerbs(Generic[_Value_co, _Status_co, _Done_co]):
         self.id: str = job_id
         self.is_new: bool = is_new
 
-    def result(self, timeout: float | None = None) -> _Value_co:
+    def result(self, timeout: Duration | None = None) -> _Value_co:
         """See `Client.result`."""
         return self._client.result(self.id, timeout)
 

@@ -8,7 +8,7 @@ from typing import Final
 import zmq
 from zmq.utils import z85
 
-from purgatory.service.client.arguments import seconds_within
+from purgatory.service.client.arguments import Duration, seconds_within
 
 # Bounds of `lost_after`, in seconds: libzmq takes up to 6,553.5 s.
 _LOST_AFTER_S: Final = (0.1, 6000.0)
@@ -63,7 +63,7 @@ def socket_options(
     server_key: str | bytes | None = None,
     public_key: str | bytes | None = None,
     secret_key: str | bytes | None = None,
-    lost_after: float = LOST_AFTER_S,
+    lost_after: Duration = LOST_AFTER_S,
 ) -> SocketOptions:
     """Check these options of a `Client`. Raises TypeError and ValueError."""
     configure = None

@@ -8,7 +8,7 @@ from typing import Final
 
 from purgatory.service.job_messages import CancelMatching
 from purgatory.service.server.commands import ClientRequest
-from purgatory.service.server.jobs.job_index import DUE_START, JobIndex, matches
+from purgatory.service.server.jobs.job_index import JobIndex, matches
 from purgatory.service.server.records.job_record import DONE, JobRecord
 
 #: Jobs that a transaction cancels, and examines, at most.
@@ -31,17 +31,19 @@ class MassCancel:
         self.request: CancelMatching = request
         self.session: str = session
         self.commands: list[ClientRequest] = [command]
-        self.last: int = last
-        self.after: tuple[int, int] = DUE_START
+        self.after: tuple[int, int] = (last + 1, last + 1)
         self.count: int = 0
 
     def next_jobs(self, jobs: JobIndex) -> tuple[list[JobRecord], tuple[int, int], bool]:
-        """Return the next jobs to cancel, the cursor, and if it is the end."""
-        return jobs.look(self.request.wanted, "due", self.after, self._is_meant, PORTION, LOOKED_AT)
+        """Return the next jobs to cancel, the cursor, and if it is the end.
+
+        In the order of their submission, the newest first: no job moves in this order meanwhile.
+        """
+        wanted = self.request.wanted
+        return jobs.look(wanted, "newest", self.after, self._is_meant, PORTION, LOOKED_AT)
 
     def _is_meant(self, job: JobRecord) -> bool:
-        is_alive = job.number <= self.last and job.state < DONE
-        return is_alive and matches(self.request.wanted, self.commands[0].owner, job)
+        return job.state < DONE and matches(self.request.wanted, self.commands[0].owner, job)
 
 
 class MassCancels:

@@ -176,10 +176,10 @@ class RepeatRequests:
         if (repeat.cron is None) == (every_ms is None):
             raise Malformed(f"cron is {repeat.cron!r}, every_ms {every_ms!r}; expected one of them")
         if every_ms is not None:
-            most = self._validator.limits.timeout_ms
-            if not MIN_EVERY_MS <= every_ms <= most:
-                bounds = f"{MIN_EVERY_MS / 1000} to {most / 1000} s"
-                raise Malformed(f"every is {every_ms / 1000} s; expected {bounds}")
+            self._validator.check_timeout(every_ms, "every")
+            if every_ms < MIN_EVERY_MS:
+                least = f"{MIN_EVERY_MS / 1000} s or more"
+                raise Malformed(f"every is {every_ms / 1000} s; expected {least}")
             return None
         assert repeat.cron is not None
         try:

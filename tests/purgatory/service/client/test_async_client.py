@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -95,6 +96,28 @@ def test_async_no_server_answers():
         with pytest.raises(RequestTimeout, match="no answer"):
             await client.complete("k")
         await client.close(0)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("timeout", [1e-3, timedelta(milliseconds=1), "1ms"])
+def test_a_close_waits_for_outcomes(server, timeout):
+    """For its timeout, which is any duration."""
+
+    async def main():
+        called, never = asyncio.Event(), asyncio.Event()
+
+        async def on_outcome(outcome):
+            called.set()
+            await never.wait()
+
+        async with AsyncClient(server.address, name="shop") as client:
+            await client.submit("k", timeout=0, op_id="a")
+        client = AsyncClient(server.address, name="shop", on_outcome=on_outcome)
+        await called.wait()
+        with pytest.raises(ValueError, match="timeout is -1"):
+            await client.close(-1)
+        await client.close(timeout)
 
     asyncio.run(main())
 

@@ -349,3 +349,6 @@ def test_a_thread_that_cannot_go_on(server, connect):
     client._io_thread._connection.step = fail
     with pytest.raises(Unavailable, match="the client has failed: ValueError: broken"):
         client.defer("k").result(HANG)
+    client._io_thread.thread.join(HANG)
+    with pytest.raises(Unavailable, match="the client has failed: ValueError: broken"):
+        client.defer("k")

@@ -221,11 +221,14 @@ def test_while_the_database_is_away(serve, shared):
     assert read(a, "readyz") == (200, "ok\n")
 
 
-def test_a_required_replica(serve, shared):
-    """Without one the server is not ready."""
+def test_a_required_replica(serve, shared, monkeypatch):
+    """Without one the server is not ready, and says why, also while it loads."""
     a = serve(require_replicated=True)
     eventually(lambda: is_(a, Role.ACTIVE))
     assert "no synchronous standby" in read(a, "readyz")[1]
+    with monkeypatch.context() as patched:
+        patched.setattr(a.member, "_role", Role.LOADING)
+        assert "no synchronous standby" in read(a, "readyz")[1]
     shared.write(replicated=True)
     eventually(lambda: read(a, "readyz")[0] == 200)
 

@@ -238,6 +238,7 @@ def test_limits(shop):
         ({"kind": "mail", "paused": True}, (True, None, None)),
         ({"kind": "mail", "running": 3, "per_second": 2.5}, (True, 3, 2.5)),
         ({"kind": "mail", "paused": False}, (False, 3, 2.5)),
+        ({"kind": "mail", "running": 2**63 - 1}, (False, 2**63 - 1, 2.5)),
         ({"kind": "mail", "running": 0}, (False, None, 2.5)),
     ):
         answer = shop.patch("/v1/limits", json=body)
@@ -261,6 +262,7 @@ def test_a_kind_without_a_name(shop):
         {},
         {"kind": 1},
         {"kind": "a", "running": -1},
+        {"kind": "a", "running": 2**63},
         {"kind": "a", "per_second": "fast"},
         {"kind": "a", "x": 1},
         {"kind": "a"},

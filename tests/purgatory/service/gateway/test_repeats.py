@@ -94,7 +94,7 @@ def test_of_another_client(shop, operator, other):
         ({"cron": "61 * * * *"}, "cron is '61 * * * *'"),
         ({"cron": "* * * * *", "tz": "Mars"}, "tz is 'Mars'"),
         ({"every": 0}, "every is 0"),
-        ({"every": 0.001}, "every is 0.001 s; expected 0.01 to"),
+        ({"every": 0.001}, "every is 0.001 s; expected 0.01 s or more"),
         ({"every": 5, "overlap": "x"}, "overlap is 'x'; expected skip, allow"),
         ({"every": 5, "missed": "x"}, "missed is 'x'; expected one, none, all"),
         ({"every": 5, "jitter": "x"}, "jitter: 'x' is not a valid duration"),

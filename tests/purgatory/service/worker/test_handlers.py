@@ -33,7 +33,8 @@ def test_an_int_of_any_class():
 
 
 def test_delays_of_a_retry():
-    """Seconds, or a timedelta."""
+    """Seconds, a timedelta or a text."""
+    assert check_retry(3, "10s", "PT1M") == Retry(3, 10.0, 60.0)
     assert check_retry(3, timedelta(seconds=10), timedelta(minutes=1)) == Retry(3, 10.0, 60.0)
     assert check_retry(3, 0, 2) == Retry(3, 0.0, 2.0)
 
@@ -43,7 +44,8 @@ def test_delays_of_a_retry():
     [
         (lambda: check_limits(-1, None), ValueError, "timeout is -1; expected 0 or more"),
         (lambda: Job("a", "", None, 1, 1, 0, 0).extend(-1), ValueError, "seconds is -1; expected"),
-        (lambda: check_retry(3, "10s", 60), TypeError, "retry_delay is '10s'; expected seconds"),
+        (lambda: check_retry(3, b"10s", 60), TypeError, "retry_delay is b'10s'; expected seconds"),
+        (lambda: check_limits("soon", None), ValueError, "timeout: 'soon' is not a valid"),
         (lambda: check_retry(3, -1, 60), ValueError, "retry_delay is -1; expected 0 or more"),
         (lambda: check_retry(3, 1, None), TypeError, "max_retry_delay is None; expected seconds"),
         (lambda: check_retry(3, 5, 1), ValueError, "retry_delay is 5, max_retry_delay is 1;"),
@@ -90,7 +92,7 @@ def test_a_job_without_a_worker():
     assert not job.extend(5)
     assert job == Job("a", "mail", None, 1, 5, 0, 0, ("customer:42",))
     with pytest.raises(TypeError):
-        job.extend("soon")
+        job.extend(b"1m")
 
 
 def test_the_least_of_limits():

@@ -2,12 +2,13 @@
 
 import subprocess
 import sys
+from datetime import timedelta
 
 import pytest
 import zmq
 
 from purgatory.service import Client
-from purgatory.service.client.route.socket_options import SocketOptions
+from purgatory.service.client.route.socket_options import SocketOptions, socket_options
 from tests.testing.purgatory_harness import HANG
 
 
@@ -33,22 +34,28 @@ def test_when_a_connection_is_lost(seconds):
     assert found["TCP_KEEPALIVE_IDLE"] == max(1, int(lost / 5))
 
 
+@pytest.mark.parametrize("value", [2, 2.0, timedelta(seconds=2), "2s"])
+def test_a_time(value):
+    """It is any duration."""
+    assert socket_options(lost_after=value).lost_after_s == 2.0
+
+
 @pytest.mark.parametrize(
     ("value", "error"),
     [
-        *((value, ValueError) for value in (0, -1, 1e9, float("nan"), float("inf"))),
-        *((value, TypeError) for value in ("5", True, None)),
+        *((value, ValueError) for value in (0, -1, 1e9, float("nan"), float("inf"), "soon")),
+        *((value, TypeError) for value in (b"5", True, None)),
     ],
 )
 def test_a_bad_time(value, error):
     """It is refused, and says what is expected."""
-    with pytest.raises(error, match=r"lost_after is .*; expected"):
+    with pytest.raises(error, match=r"lost_after.*; expected"):
         Client("tcp://127.0.0.1:1", lost_after=value)
 
 
 _UNREAD = """
 import socket, sys, zmq
-from purgatory.service.client.route.socket_options import SocketOptions
+from purgatory.service.client.route.socket_options import SocketOptions, socket_options
 from tests.testing.raw_connections import frame, greet, reset
 
 listener = socket.create_server(("127.0.0.1", 0))

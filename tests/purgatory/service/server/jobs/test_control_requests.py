@@ -361,7 +361,7 @@ class TestCancelMatching:
         assert step_server.step(once=True)[0] == []
         assert step_server.step(once=True)[0] == []
         step_server.post(CancelMatching, JobFilter(tag="t"), session="s", seq=7)
-        step_server.post(CancelJobs, ["job-54"])
+        step_server.post(CancelJobs, ["job-0"])
         replies, _ = step_server.step(once=True)
         assert [reply.done for reply in replies] == [[True]]
         # What is submitted from now on does not match: it came later.

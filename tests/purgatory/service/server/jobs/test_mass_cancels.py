@@ -5,9 +5,9 @@ import pytest
 from purgatory.service.job_messages import CancelMatching, JobFilter
 from purgatory.service.server.commands import ClientRequest
 from purgatory.service.server.jobs import mass_cancels
-from purgatory.service.server.jobs.job_index import JobIndex
+from purgatory.service.server.jobs.job_index import NEWEST_START, JobIndex
 from purgatory.service.server.jobs.mass_cancels import MassCancel, MassCancels
-from purgatory.service.server.records.job_record import JobRecord
+from purgatory.service.server.records.job_record import DONE, READY, JobRecord
 
 
 def make(seq=1, last=100, session="s"):
@@ -35,14 +35,29 @@ def test_portions(index, monkeypatch):
         jobs, cancel.after, is_end = cancel.next_jobs(index)
         assert len(jobs) <= 3
         found += [job.number for job in jobs]
-    assert found == [1, 2, 3, 4, 5, 6, 7]
+    assert found == [7, 6, 5, 4, 3, 2, 1]
+
+
+def test_jobs_that_are_moved_meanwhile(index, monkeypatch):
+    """Each is found, at whatever time it is due now."""
+    monkeypatch.setattr(mass_cancels, "PORTION", 3)
+    cancel = make(last=9)
+    found = []
+    is_end = False
+    while not is_end:
+        jobs, cancel.after, is_end = cancel.next_jobs(index)
+        found += [job.number for job in jobs]
+        for job in list(index.walk(JobFilter(), "newest", NEWEST_START)):
+            index.move(job, READY, 100 - job.due_ms)
+    assert sorted(found) == list(range(1, 10))
 
 
 def test_looks_are_bounded(index, monkeypatch):
     """A portion may find nothing."""
     monkeypatch.setattr(mass_cancels, "LOOKED_AT", 2)
-    cancel = make(last=0)
-    assert cancel.next_jobs(index) == ([], (2, 2), False)
+    for job in index.walk(JobFilter(), "newest", NEWEST_START):
+        job.state = DONE
+    assert make(last=9).next_jobs(index) == ([], (8, 8), False)
 
 
 def test_a_transaction():
