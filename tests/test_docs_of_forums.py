@@ -20,7 +20,7 @@ from purgatory.service import (
     ServiceDaemon,
     Worker,
 )
-from purgatory.service.errors import Malformed, TimeoutTooLong
+from purgatory.service.errors import TimeoutTooLong
 from tests.test_docs import ROOT, text_of
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
@@ -239,7 +239,7 @@ def test_how_far_ahead_a_time_may_be():
             client.complete("paid:17", hold=beyond)
         with pytest.raises(TimeoutTooLong):
             client.schedule(beyond, kind="mail")
-        with pytest.raises(Malformed):
+        with pytest.raises(TimeoutTooLong):
             client.repeat("mail", every=beyond, kind="mail")
     statement = "| a timeout, a `hold`, a job's delay, an interval | 366 days |"
     assert statement in text_of("docs/service.md")

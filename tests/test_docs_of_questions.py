@@ -26,6 +26,7 @@ from purgatory import (
     WrongEventLoop,
 )
 from purgatory.aio import AsyncPurgatory
+from purgatory.cli.entry_point import misspelt
 from purgatory.cli.process import JsonFormatter
 from purgatory.cron.zones import zone
 from purgatory.service import Config, JobCancelled, ServiceDaemon
@@ -305,7 +306,10 @@ def test_a_misspelt_name_in_the_environment():
     """service.md: other programs may have variables of such names."""
     config = Config.load(environment={"PURGATORY_MAX_PENDNG": "3", "PURGATORY_MAX_HELD": "4"})
     assert (config.max_held, config.max_pending) == (4, Config().max_pending)
-    assert "unknown names are ignored there" in text_of("docs/service.md")
+    assert list(misspelt({"PURGATORY_MAX_PENDNG": "3", "PURGATORY_PORT": "4"})) == [
+        "PURGATORY_MAX_PENDNG"
+    ]
+    assert "a name close to one is a warning, others are ignored" in text_of("docs/service.md")
 
 
 def test_the_figures_of_a_timer_alone():

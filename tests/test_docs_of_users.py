@@ -315,7 +315,7 @@ def test_which_limit_drops_connections():
     """service.md: a server without memory's limit accepts more than `max_clients`, to refuse."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert most_descriptors(80, 0) > 80 + 8 or soft < 200
-    statement = "Above `max_clients` the server refuses a new client, and its calls raise"
+    statement = "Above `max_clients` the server refuses a new client: its calls that wait raise"
     assert statement in text_of("docs/service.md")
 
 

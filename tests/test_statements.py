@@ -137,7 +137,7 @@ STATEMENTS = [
     ("gateway.md", f"submits up to {settings()['max_items']};"),
     ("gateway.md", f"texts of up to {settings()['max_text_bytes']:,} bytes"),
     ("gateway.md", f"A body has at most {MAX_BODY_BYTES >> 20} MiB."),
-    ("gateway.md", f"for `wait` and at most {MAX_WAIT_S:.0f} s"),
+    ("gateway.md", f"for `wait` (20 s), at most {MAX_WAIT_S:.0f} s"),
     ("service.md", f'bind = "{settings()["bind"]}"'),
     ("service.md", f'http_bind = "{settings()["http_bind"]}"'),
     ("protocol.md", f"at most {MAX_LEVELS} levels"),

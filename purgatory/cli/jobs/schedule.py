@@ -25,7 +25,7 @@ examples:
   purgatory jobs schedule --in 0 --kind mail --name shop --wait
 
 exit codes: 0 done, 1 the server had the job already (nothing was changed) or, with --wait, the job
-did not end as done, 2 an error"""
+did not end as done (stderr says why), 2 an error"""
 
 
 def add_schedule(commands: SubParsers) -> None:

@@ -105,11 +105,11 @@ class Client(LaterCalls):
     are for servers that ask for CURVE; all servers of the addresses have the same key.
 
     The I/O thread calls `on_outcome(outcome)` with each outcome of the client's name that no future
-    of this client waits for (of operations from before a restart). Returning acknowledges the outcome; if
-    `on_outcome` returns a `concurrent.futures.Future`, its result acknowledges. If `on_outcome`
-    raises, the client calls again, ten times in all, after 0.2 s and then ever longer; then the
-    outcome stays at the server until the next connection. So an outcome can come more than once. Of
-    several clients with one name and an `on_outcome`, only the last connected is called.
+    of this client waits for (of operations from before a restart). Returning acknowledges the
+    outcome; if `on_outcome` returns a `concurrent.futures.Future`, its result acknowledges. If
+    `on_outcome` raises, the client calls again, ten times in all, after 0.2 s and then ever longer;
+    then the outcome stays at the server until the next connection. So an outcome can come more than
+    once. Of several clients with one name and an `on_outcome`, only the last connected is called.
 
     `tracer`: makes a span for each operation, in the trace of its submission; see
     `purgatory.service.tracing`. The context takes some 70 bytes of the payload.
