@@ -6,6 +6,7 @@ import gc
 import logging
 import pickle
 import threading
+import tracemalloc
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -149,6 +150,31 @@ def test_what_is_not_in_the_journal():
     assert "keys" in of_operations
     text = "keys of operations; clients, tags, errors of jobs | the journal |"
     assert text in text_of("docs/service.md")
+
+
+def test_payloads_and_results_are_not_in_memory(tmp_path):
+    """service.md: they are in the database alone, which keeps the keys after the end, too."""
+    config = Config(data_dir=tmp_path / "data", bind="tcp://127.0.0.1:0", http_bind="")
+    size, count = 60_000, 10
+    with (
+        ServiceDaemon(config) as service,
+        Client(service.server.address, name="shop") as client,
+    ):
+        tracemalloc.start()
+        try:
+            for n in range(count):
+                client.submit(f"key-{n}", op_id=f"key-{n}", payload="p" * size)
+                client.schedule(3600, kind="mail", payload="p" * size)
+                client.complete(f"key-{n}", "r" * size)
+                assert client.query(f"key-{n}").keys == [f"key-{n}"]
+            gc.collect()
+            assert tracemalloc.get_traced_memory()[0] < size * count / 2
+        finally:
+            tracemalloc.stop()
+        assert client.stats()["unacknowledged"] == count
+    page = text_of("docs/service.md")
+    assert "| the database; keys and tags also memory | `unique_for` after the end" in page
+    assert "| the database; without payload and result also memory | `retention`" in page
 
 
 def test_which_jobs_a_restored_backup_runs_again(tmp_path):
