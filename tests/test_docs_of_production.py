@@ -27,6 +27,7 @@ from purgatory.testing import ManualPurgatory
 from purgatory.trace import read_events, read_operations
 from purgatory.trace.tables import EVENTS, EXTENSIONS, JOBS, OPERATIONS, OUTCOMES
 from tests.test_docs import text_of
+from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 from timingwheel import InlineExecutor, ManualClock, Timer, TimerFull
 
@@ -138,6 +139,27 @@ def test_a_worker_may_start_before_its_server(tmp_path):
     ):
         assert client.schedule(0, kind="sum", payload=[1, 2]).result(HANG) == 3
     assert "It may start before the server" in text_of("docs/service.md")
+
+
+def test_when_an_attempt_began_after_a_restart(tmp_path):
+    """protocol.md: the status has forgotten it, the history has not."""
+    config = Config(data_dir=tmp_path / "data", bind="tcp://127.0.0.1:0", http_bind="")
+    for is_restarted in (False, True):
+        with (
+            ServiceDaemon(config) as service,
+            Client(service.server.address, name="shop") as client,
+        ):
+            if not is_restarted:
+                client.schedule(0, kind="mail", job_id="again")
+                worker = Worker(service.server.address, name="shop", retry_delay=600)
+                worker.on("mail")(int)  # fails
+                with worker:
+                    eventually(lambda: client.job("again").state == "retrying")
+            found = client.job("again")
+            assert (found.attempts, found.began is None) == (1, is_restarted)
+            assert found.history[-1].began
+    text = "`began_ms` is that of the latest since the server's start"
+    assert text in text_of("docs/protocol.md")
 
 
 def test_what_is_not_in_the_journal():
