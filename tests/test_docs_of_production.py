@@ -6,6 +6,7 @@ import gc
 import logging
 import pickle
 import threading
+import tracemalloc
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -26,6 +27,7 @@ from purgatory.testing import ManualPurgatory
 from purgatory.trace import read_events, read_operations
 from purgatory.trace.tables import EVENTS, EXTENSIONS, JOBS, OPERATIONS, OUTCOMES
 from tests.test_docs import text_of
+from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 from timingwheel import InlineExecutor, ManualClock, Timer, TimerFull
 
@@ -139,6 +141,27 @@ def test_a_worker_may_start_before_its_server(tmp_path):
     assert "It may start before the server" in text_of("docs/service.md")
 
 
+def test_when_an_attempt_began_after_a_restart(tmp_path):
+    """protocol.md: the status has forgotten it, the history has not."""
+    config = Config(data_dir=tmp_path / "data", bind="tcp://127.0.0.1:0", http_bind="")
+    for is_restarted in (False, True):
+        with (
+            ServiceDaemon(config) as service,
+            Client(service.server.address, name="shop") as client,
+        ):
+            if not is_restarted:
+                client.schedule(0, kind="mail", job_id="again")
+                worker = Worker(service.server.address, name="shop", retry_delay=600)
+                worker.on("mail")(int)  # fails
+                with worker:
+                    eventually(lambda: client.job("again").state == "retrying")
+            found = client.job("again")
+            assert (found.attempts, found.began is None) == (1, is_restarted)
+            assert found.history[-1].began
+    text = "`began_ms` is that of the latest since the server's start"
+    assert text in text_of("docs/protocol.md")
+
+
 def test_what_is_not_in_the_journal():
     """service.md: payloads, results and values; errors, tags and clients of operations."""
     of_operations = {
@@ -149,6 +172,31 @@ def test_what_is_not_in_the_journal():
     assert "keys" in of_operations
     text = "keys of operations; clients, tags, errors of jobs | the journal |"
     assert text in text_of("docs/service.md")
+
+
+def test_payloads_and_results_are_not_in_memory(tmp_path):
+    """service.md: they are in the database alone, which keeps the keys after the end, too."""
+    config = Config(data_dir=tmp_path / "data", bind="tcp://127.0.0.1:0", http_bind="")
+    size, count = 60_000, 10
+    with (
+        ServiceDaemon(config) as service,
+        Client(service.server.address, name="shop") as client,
+    ):
+        tracemalloc.start()
+        try:
+            for n in range(count):
+                client.submit(f"key-{n}", op_id=f"key-{n}", payload="p" * size)
+                client.schedule(3600, kind="mail", payload="p" * size)
+                client.complete(f"key-{n}", "r" * size)
+                assert client.query(f"key-{n}").keys == [f"key-{n}"]
+            gc.collect()
+            assert tracemalloc.get_traced_memory()[0] < size * count / 2
+        finally:
+            tracemalloc.stop()
+        assert client.stats()["unacknowledged"] == count
+    page = text_of("docs/service.md")
+    assert "| the database; keys and tags also memory | `unique_for` after the end" in page
+    assert "| the database; without payload and result also memory | `retention`" in page
 
 
 def test_which_jobs_a_restored_backup_runs_again(tmp_path):

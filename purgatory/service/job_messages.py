@@ -76,11 +76,11 @@ class JobStatus(Item):
     """The status of a job; `state` is one of JOB_STATES, or unknown.
 
     `number` grows with each submission. Moments are Unix milliseconds: `due_ms` of the job, or of
-    its next attempt; `began_ms` of its latest attempt. `attempts` counts running and ended
-    attempts. `error`: of the last failed attempt, until the job is done or moved; or the reason for
-    the cancellation. `worker`: the connection that runs the job. `why`: why a ready job does not
-    run. `left_out`: see `OperationStatus`. `history`: the last attempts, up to 20; lists leave them
-    out.
+    its next attempt; `began_ms` of its latest attempt since the server's start. `attempts` counts
+    running and ended attempts. `error`: of the last failed attempt, until the job is done or moved;
+    or the reason for the cancellation. `worker`: the connection that runs the job. `why`: why a
+    ready job does not run. `left_out`: see `OperationStatus`. `history`: the last attempts, up to
+    20; lists leave them out.
     """
 
     job_id: str
@@ -122,7 +122,7 @@ class JobStatus(Item):
 
     @property
     def began(self) -> datetime | None:
-        """When the latest attempt began; None: none has."""
+        """When the latest attempt began; None: none has since the server's start."""
         return None if self.began_ms is None else moment_of(self.began_ms)
 
     @property

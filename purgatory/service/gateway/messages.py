@@ -84,10 +84,10 @@ class RescheduleRequest(Struct, forbid_unknown_fields=True):
 class JobReport(Struct):
     """A job: `state` is scheduled, ready, running, retrying, done, dead or cancelled.
 
-    `due_ms`: of the job or, while retrying, of the next attempt. `began_ms`: of the latest attempt.
-    `attempts`: how many have begun. `error`: of the last failed attempt, until the job is done or
-    moved; or why the job was cancelled. `why`: why a ready job does not run. `result`: the
-    handler's.
+    `due_ms`: of the job or, while retrying, of the next attempt. `began_ms`: of the latest attempt
+    since the server's start. `attempts`: how many run or have ended. `error`: of the last failed
+    attempt, until the job is done or moved; or why the job was cancelled. `why`: why a ready job
+    does not run. `result`: the handler's.
     """
 
     job_id: str
