@@ -179,3 +179,153 @@ def test_close_says_bye(monkeypatch, connected):
         * connected,
         ("_context", "term"),
     ]
+
+
+ONE, TWO = "tcp://127.0.0.1:1", "tcp://127.0.0.1:2"
+
+
+class FakeSession(SimpleNamespace):
+    """A session that notes what it is told."""
+
+    def __init__(self, **fields):
+        given = {"standby": None, "welcome": None, "busy": False, "connection_lost": True}
+        super().__init__(**given | fields, told=[])
+
+    def on_disconnected(self, lost):
+        self.told.append(lost)
+
+    def on_connected(self):
+        return b"hello"
+
+
+@pytest.fixture
+def link():
+    """A connection to `addresses` at second 100, open but for its peer."""
+    links = []
+
+    def make(*addresses, **fields):
+        doorbell = SimpleNamespace(register=lambda _: None, unregister=lambda _: None)
+        made = ServerConnection(
+            addresses or (ONE,), FakeSession(**fields), SocketOptions(None, 10.0), doorbell
+        )
+        links.append(made)
+        made._monotonic = lambda: 100.0
+        made.open()
+        return made
+
+    yield make
+    for made in links:
+        made.drop("the test is over", 0)
+        made.discard()
+
+
+compiled_session = pytest.mark.skipif(COMPILED, reason="a compiled connection wants a session")
+
+
+@compiled_session
+@pytest.mark.parametrize(
+    ("addresses", "probe_s", "until"), [((ONE,), 10, None), ((ONE, TWO), 3.3, 101.0)]
+)
+def test_one_server_is_probed_late(link, addresses, probe_s, until):
+    """With a choice a client probes earlier, and an attempt to connect has an end."""
+    made = link(*addresses)
+    assert (made.probe_s, made.next_look_at) == (pytest.approx(probe_s), until)
+    assert (made.frames_pending, made.monitor_pending) == (True, True)
+    assert bool(made._socket.getsockopt(zmq.HEARTBEAT_IVL)) is (until is None)
+
+
+@compiled_session
+@pytest.mark.parametrize("is_away", [True, False])
+@pytest.mark.parametrize(
+    ("addresses", "standby", "how", "current", "wait_s"),
+    [
+        ((ONE,), "", {}, ONE, 7),
+        ((ONE,), TWO, {}, TWO, 0),
+        ((ONE,), TWO, {"stay": True}, ONE, 7),
+        ((ONE,), "", {"go_to": TWO}, TWO, 0),
+        ((ONE, TWO), "", {"lost": True}, TWO, 0),
+    ],
+)
+def test_where_it_goes_when_it_is_dropped(link, addresses, standby, how, current, wait_s, is_away):
+    """To the address of a standby, the given or the next one; else it waits."""
+    standby = SimpleNamespace(address=standby) if standby else None
+    made = link(*addresses, standby=standby)
+    made._away_since = 50.0 if is_away else None
+    for _ in range(2):  # the second time there is nothing to drop
+        made.drop("gone", 7, **how)
+        assert (made.reconnect_at, made._route.current, made.error) == (
+            100 + wait_s,
+            current,
+            "gone",
+        )
+    session = made._session
+    assert (session.told, session.connection_lost) == ([how.get("lost", False)], False)
+    assert session.standby is (standby if "stay" in how else None)
+    assert made.no_answer_since == (50 if is_away else 100)
+    assert made.is_calm
+    assert made.next_look_at is None
+
+
+@compiled_session
+@pytest.mark.parametrize("standby", [None, "a standby"])
+@pytest.mark.parametrize("welcome", [None, "a welcome"])
+def test_frames_are_answers_but_for_those_of_a_standby(link, standby, welcome):
+    """They end a silence; with a welcome the attempt has succeeded, once."""
+    made = link(ONE, TWO, standby=standby, welcome=welcome)
+    made._is_probed, made._monotonic, welcomes = True, lambda: 107.0, []
+    made._route.note_welcome = lambda: welcomes.append(1)
+    made.note_frames()
+    made.note_frames()
+    is_answer = standby is None
+    assert made._is_welcome is bool(is_answer and welcome)
+    assert len(welcomes) == made._is_welcome
+    assert made._is_probed is not is_answer
+    assert (made.no_answer_since is None) is is_answer
+    if made._is_welcome:
+        assert made.next_look_at == pytest.approx(107 + 3.3)
+        assert made.silent_since == 107
+    made._session.standby = None
+
+
+@compiled_session
+@pytest.mark.parametrize(
+    ("events", "dropped"),
+    [
+        ([zmq.EVENT_CONNECTED, zmq.EVENT_HANDSHAKE_SUCCEEDED], ()),
+        (
+            [zmq.EVENT_CONNECTED, zmq.EVENT_HANDSHAKE_SUCCEEDED, zmq.EVENT_DISCONNECTED],
+            ("the connection was lost", 0, True),
+        ),
+        ([zmq.EVENT_CONNECTED, zmq.EVENT_DISCONNECTED], ("not connected yet", 0.3, False)),
+        ([zmq.EVENT_CONNECT_RETRIED], (f"no server can be reached at {ONE}", 0.3, False)),
+        ([zmq.EVENT_HANDSHAKE_FAILED_AUTH], ("the server refused the connection", 0.3, False)),
+    ],
+)
+def test_what_zeromq_tells(link, monkeypatch, events, dropped):
+    """A handshake begins the session; what ends the connection ends it once."""
+    made, found, sent, opened, received = link(), [], [], [], []
+    left = [*events]
+    monkeypatch.setattr(
+        connection, "recv_monitor_message", lambda _: {"event": left.pop(0), "value": 9}
+    )
+    monkeypatch.setattr(connection, "OPEN", SimpleNamespace(add=lambda *of: opened.append(of)))
+    monkeypatch.setattr(made, "_send", sent.append)
+
+    def receive():
+        received.append(made._session.told[:])
+        made.frames_pending = len(received) < 2
+
+    def drop(reason, seconds, lost=False):
+        found.append((reason, seconds, lost))
+
+    monkeypatch.setattr(made, "drop", drop)
+    monkeypatch.setattr(made, "_receive", receive)
+    with monkeypatch.context() as patch:
+        patch.setattr(made, "_monitor", SimpleNamespace(poll=lambda _: bool(left)))
+        made.monitor_pending = True
+        made._read_monitor()
+    assert not made.monitor_pending
+    assert found == ([dropped] if dropped else [])
+    assert opened == [(9, ONE)] * events.count(zmq.EVENT_CONNECTED)
+    assert sent == [b"hello"] * events.count(zmq.EVENT_HANDSHAKE_SUCCEEDED)
+    assert len(received) == 2 * events.count(zmq.EVENT_DISCONNECTED)
