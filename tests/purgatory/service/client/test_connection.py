@@ -15,6 +15,46 @@ from purgatory.service.protocol import Bye, StatsReply
 from tests.testing.purgatory_harness import HANG
 from timingwheel import COMPILED
 
+ONE, TWO = "tcp://127.0.0.1:1", "tcp://127.0.0.1:2"
+
+
+class FakeSession(SimpleNamespace):
+    """A session that notes what it is told."""
+
+    def __init__(self, **fields):
+        given = {"standby": None, "welcome": None, "busy": False, "connection_lost": True}
+        super().__init__(**given | fields, told=[])
+
+    def on_disconnected(self, lost):
+        self.told.append(lost)
+
+    def on_connected(self):
+        return b"hello"
+
+
+@pytest.fixture
+def link():
+    """A connection to `addresses` at second 100, open but for its peer."""
+    links = []
+
+    def make(*addresses, **fields):
+        doorbell = SimpleNamespace(register=lambda _: None, unregister=lambda _: None)
+        made = ServerConnection(
+            addresses or (ONE,), FakeSession(**fields), SocketOptions(None, 10.0), doorbell
+        )
+        links.append(made)
+        made._monotonic = lambda: 100.0
+        made.open()
+        return made
+
+    yield make
+    for made in links:
+        made.drop("the test is over", 0)
+        made.discard()
+
+
+needs_fakes = pytest.mark.skipif(COMPILED, reason="a compiled connection wants a session")
+
 
 def test_a_frame_that_is_no_message(fake, caplog):
     """It is logged, and the client goes on: answers after it are had."""
@@ -30,7 +70,7 @@ def test_a_frame_that_is_no_message(fake, caplog):
     assert "not of protocol 3" in caplog.text
 
 
-@pytest.mark.skipif(COMPILED, reason="a compiled connection wants a session")
+@needs_fakes
 @pytest.mark.parametrize(
     ("state", "at"),
     [
@@ -100,13 +140,15 @@ def test_when_it_connects_again(monkeypatch, now, opens):
     assert (opened, link.reconnect_at) == (([now], None) if opens else ([], 100.0))
 
 
-@pytest.mark.skipif(COMPILED, reason="a compiled connection wants a session")
-@pytest.mark.parametrize("frames", [0, 1, 3])
-def test_when_the_server_was_heard(frames):
-    """When frames came; not when the socket had none."""
+@needs_fakes
+@pytest.mark.parametrize("frames", [0, 1, 3, connection.FRAMES_PER_STEP + 1])
+@pytest.mark.parametrize("is_told", [True, False])
+def test_when_the_server_was_heard(frames, is_told):
+    """When frames came; not when the socket had none. A step receives so many."""
     session = SimpleNamespace(standby=None, welcome=None, busy=False, handle=lambda message: [])
     link = ServerConnection(("tcp://127.0.0.1:1",), session, SocketOptions(), None)
-    link._socket, waiting = SimpleNamespace(getsockopt=lambda option: zmq.POLLIN), [b"?"] * frames
+    waiting = [b"?"] * frames
+    link._socket = SimpleNamespace(getsockopt=lambda _: zmq.POLLIN * (bool(waiting) or not is_told))
 
     def receive(flags):
         if not waiting:
@@ -114,15 +156,40 @@ def test_when_the_server_was_heard(frames):
         return waiting.pop()
 
     link._socket.recv, link._monotonic, link._heard_at = receive, lambda: 7.0, 3.0
+    link.frames_pending = link._sent = True
     try:
         link._receive()
     finally:
         link.discard()
     assert link._heard_at == (7.0 if frames else 3.0)
     assert (link.no_answer_since is None) == bool(frames)
+    assert link.frames_pending is link._sent is bool(waiting)
 
 
-@pytest.mark.skipif(COMPILED, reason="a compiled connection wants a session")
+@needs_fakes
+@pytest.mark.parametrize("frame", [None, encode(StatsReply(1, {}))])
+@pytest.mark.parametrize("ready", [0, zmq.POLLIN])
+def test_a_caller_receives_one_message(link, frame, ready):
+    """And learns whether there are more: receiving may have consumed the event."""
+    made, socket = link(), SimpleNamespace(getsockopt=lambda _: ready)
+
+    def receive(flags):
+        assert flags == zmq.NOBLOCK
+        if frame is None:
+            raise zmq.Again
+        return frame
+
+    socket.recv, made._is_probed = receive, True
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(made, "_socket", socket)
+        message = made.receive_one()
+    assert message == (None if frame is None else StatsReply(1, {}))
+    assert made.frames_pending is (frame is not None and bool(ready))
+    assert (made._heard_at == 100) is (frame is not None) is not made._is_probed
+    assert not made._sent
+
+
+@needs_fakes
 @pytest.mark.parametrize("messages", [None, [], [b"a"], [b"a", b"b"]])
 def test_a_call_is_sent_at_once_or_not_at_all(messages):
     """As its session says; from then on the server is silent until it answers."""
@@ -146,7 +213,7 @@ def test_a_call_is_sent_at_once_or_not_at_all(messages):
     assert link.frames_pending == bool(messages)
 
 
-@pytest.mark.skipif(COMPILED, reason="a compiled connection wants a session")
+@needs_fakes
 @pytest.mark.parametrize("connected", [True, False])
 def test_close_says_bye(monkeypatch, connected):
     """The last message may take 200 ms; without a connection there is nothing to say."""
@@ -181,48 +248,7 @@ def test_close_says_bye(monkeypatch, connected):
     ]
 
 
-ONE, TWO = "tcp://127.0.0.1:1", "tcp://127.0.0.1:2"
-
-
-class FakeSession(SimpleNamespace):
-    """A session that notes what it is told."""
-
-    def __init__(self, **fields):
-        given = {"standby": None, "welcome": None, "busy": False, "connection_lost": True}
-        super().__init__(**given | fields, told=[])
-
-    def on_disconnected(self, lost):
-        self.told.append(lost)
-
-    def on_connected(self):
-        return b"hello"
-
-
-@pytest.fixture
-def link():
-    """A connection to `addresses` at second 100, open but for its peer."""
-    links = []
-
-    def make(*addresses, **fields):
-        doorbell = SimpleNamespace(register=lambda _: None, unregister=lambda _: None)
-        made = ServerConnection(
-            addresses or (ONE,), FakeSession(**fields), SocketOptions(None, 10.0), doorbell
-        )
-        links.append(made)
-        made._monotonic = lambda: 100.0
-        made.open()
-        return made
-
-    yield make
-    for made in links:
-        made.drop("the test is over", 0)
-        made.discard()
-
-
-compiled_session = pytest.mark.skipif(COMPILED, reason="a compiled connection wants a session")
-
-
-@compiled_session
+@needs_fakes
 @pytest.mark.parametrize(
     ("addresses", "probe_s", "until"), [((ONE,), 10, None), ((ONE, TWO), 3.3, 101.0)]
 )
@@ -234,7 +260,7 @@ def test_one_server_is_probed_late(link, addresses, probe_s, until):
     assert bool(made._socket.getsockopt(zmq.HEARTBEAT_IVL)) is (until is None)
 
 
-@compiled_session
+@needs_fakes
 @pytest.mark.parametrize("is_away", [True, False])
 @pytest.mark.parametrize(
     ("addresses", "standby", "how", "current", "wait_s"),
@@ -266,7 +292,7 @@ def test_where_it_goes_when_it_is_dropped(link, addresses, standby, how, current
     assert made.next_look_at is None
 
 
-@compiled_session
+@needs_fakes
 @pytest.mark.parametrize("standby", [None, "a standby"])
 @pytest.mark.parametrize("welcome", [None, "a welcome"])
 def test_frames_are_answers_but_for_those_of_a_standby(link, standby, welcome):
@@ -287,7 +313,7 @@ def test_frames_are_answers_but_for_those_of_a_standby(link, standby, welcome):
     made._session.standby = None
 
 
-@compiled_session
+@needs_fakes
 @pytest.mark.parametrize(
     ("events", "dropped"),
     [
@@ -322,7 +348,7 @@ def test_what_zeromq_tells(link, monkeypatch, events, dropped):
     monkeypatch.setattr(made, "_receive", receive)
     with monkeypatch.context() as patch:
         patch.setattr(made, "_monitor", SimpleNamespace(poll=lambda _: bool(left)))
-        made.monitor_pending = True
+        made.monitor_pending, made.frames_pending = True, False
         made._read_monitor()
     assert not made.monitor_pending
     assert found == ([dropped] if dropped else [])
