@@ -9,8 +9,10 @@ import zmq
 from purgatory.service import Client
 from purgatory.service.client import connection
 from purgatory.service.client.connection import ServerConnection
+from purgatory.service.client.route.scout import LOOK_S
 from purgatory.service.client.route.socket_options import SocketOptions
 from purgatory.service.encoding import encode
+from purgatory.service.errors import Standby
 from purgatory.service.protocol import Bye, StatsReply
 from tests.testing.purgatory_harness import HANG
 from timingwheel import COMPILED
@@ -114,7 +116,7 @@ def test_what_is_planned_is_done_at_its_time(monkeypatch, state, done):
     monkeypatch.setattr(link, "_send", found.append)
     monkeypatch.setattr(link._scout, "look", lambda *_: found.append("look for another"))
     try:
-        for name, value in state.items():
+        for name, value in ({"_heard_at": 50.0} | state).items():
             setattr(link, name, value)
         at = link.next_look_at
         for now, wanted in ((at - 0.01, []), (at, [done])):
@@ -258,6 +260,39 @@ def test_one_server_is_probed_late(link, addresses, probe_s, until):
     assert (made.probe_s, made.next_look_at) == (pytest.approx(probe_s), until)
     assert (made.frames_pending, made.monitor_pending) == (True, True)
     assert bool(made._socket.getsockopt(zmq.HEARTBEAT_IVL)) is (until is None)
+
+
+@needs_fakes
+def test_an_address_that_is_none():
+    """The error reaches the caller, and the socket is closed."""
+    made = ServerConnection(("nowhere",), FakeSession(), SocketOptions(), None)
+    try:
+        with pytest.raises(zmq.ZMQError):
+            made.open()
+        assert made._socket.closed
+    finally:
+        made.discard()
+
+
+@needs_fakes
+def test_a_scout_has_a_socket_of_its_own(link):
+    """It looks while the client waits."""
+    made = link(ONE, TWO)
+    made._is_welcome = made._is_probed = True
+    assert not made._scout.look(made._route.others(), lambda: b"hello")
+    assert made.next_look_at == 100 + LOOK_S
+    made._scout.close()
+
+
+@needs_fakes
+@pytest.mark.parametrize("standby", [None, Standby("standby")])
+def test_a_server_that_sends_its_clients_away(link, standby):
+    """The connection is dropped, and the error says why."""
+    made = link(standby=standby, take_messages=list)
+    made.frames_pending = made.monitor_pending = False
+    made.step()
+    why = "the server has sent us away" if standby is None else "the server is a standby"
+    assert (made.error, made.reconnect_at) == (why, 100.3)
 
 
 @needs_fakes
