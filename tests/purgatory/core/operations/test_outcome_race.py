@@ -409,6 +409,13 @@ class TestErrors:
         p._check()
 
 
+def test_a_claim_is_forgotten_after_a_check(harness):
+    """Nothing is left of a limited event that satisfied nobody."""
+    harness.purgatory.try_complete_else_watch(Recorder(5), ["k"])
+    harness.purgatory.complete("k", 1, limit=1)
+    assert not outcome_race._LEFT
+
+
 @pytest.mark.parametrize("comes_at", ["first check", "cancel"])
 @pytest.mark.parametrize("raises", [False, True])
 @pytest.mark.parametrize("answer", [True, False])

@@ -23,11 +23,13 @@ from purgatory.service.client.session import (
     PIPELINE_DEPTH,
     Session,
 )
+from purgatory.service.client.trace_context import wrap
 from purgatory.service.client.unsent_calls import MAX_SENDINGS
 from purgatory.service.encoding import decode_answer, decode_request, encode
 from purgatory.service.job_messages import (
     Begin,
     CancelLeases,
+    JobEnds,
     JobFilter,
     JobStates,
     JobStatus,
@@ -718,3 +720,47 @@ def test_a_message_is_given_up_once_it_has_lost_its_connections(talk):
         call.result(0)
     talk.ask(Query, "a")
     assert len(talk.sent()) == 1
+
+
+@pytest.mark.parametrize("told", [JobStates, JobEnds])
+def test_the_end_of_a_job_has_the_programs_values(talk, told):
+    """With the answer, or later."""
+    future = JobEndFuture("job")
+    talk.session.add(WatchJobs, [("job", talk.session.job_waits.enter(future))])
+    [message] = talk.sent()
+    traced = wrap("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Raw(encode("p")))
+    done = JobStatus("job", "done", payload=traced, result=Raw(encode(5)))
+    if told is JobEnds:
+        talk.deliver(JobStates(message.seq, [JobStatus("job", "running")]))
+        talk.deliver(JobEnds([done]))
+    else:
+        talk.deliver(JobStates(message.seq, [done]))
+    assert (future.result(0).payload, future.result(0).result) == ("p", 5)
+
+
+def test_questions_whether_a_server_lives():
+    """A probe asks nothing; a hello to another server takes no outcomes from there."""
+    talk = Talk(on_outcome=print)
+    talk.connect()
+    probe, hello = map(decode_request, (talk.session.probe(), talk.session.trial_hello()))
+    assert (type(probe), probe.op_ids) == (Query, [])
+    assert (type(hello), hello.client, hello.version, hello.takes) == (Hello, "me", VERSION, False)
+    assert hello.seq > probe.seq > 1
+
+
+@pytest.mark.parametrize("why", ["", "unsent", "unanswered", "future", "worker", "wait", "handler"])
+def test_when_frames_are_expected(why):
+    """While something is to be told to the client, and always if it has an `on_outcome`."""
+    talk = Talk(on_outcome=print if why == "handler" else None)
+    if why == "unanswered":
+        talk.connect()
+    if why.startswith("un"):
+        talk.ask(Query, "a")
+        talk.sent()
+    elif why == "future":
+        talk.futures["a"] = ServiceFuture(None, "a")
+    elif why == "worker":
+        talk.session.worker = RecordingLink()
+    elif why == "wait":
+        talk.session.job_waits.enter(JobEndFuture("job"))
+    assert talk.session.expects_frames is bool(why)
