@@ -123,3 +123,10 @@ def test_a_removal_keeps_the_order_of_the_queue(gone):
     assert not queue._dirty
     assert queue.first() is buckets[0]
     assert queue.snapshot() == buckets
+
+
+@pytest.mark.parametrize(("tick_ns", "reach_ns"), [(2**60, 2**62), (2**61, 2**63 - 1)])
+def test_no_level_reaches_beyond_the_end_of_time(tick_ns, reach_ns):
+    """The end of time is the last nanosecond of 64 bits."""
+    wheel = make(tick_ns, 4, 0)
+    assert (wheel.interval_ns, wheel.limit_ns) == (reach_ns, reach_ns)

@@ -75,7 +75,7 @@ class TickTable:
         rows = self._rest.get(tick)
         if rows is None:
             rows = []
-            for chunk in range(self._page(tick // TICKS_PER_PAGE).get(tick, 0)):
+            for chunk in range(self._page(tick // TICKS_PER_PAGE)[tick]):
                 rows += json.loads(self._chunks.get(tick * MAX_CHUNKS + chunk) or b"[]")
         return rows
 

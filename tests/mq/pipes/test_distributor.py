@@ -1,6 +1,11 @@
 """The distributor: each part to many pipes, and whole messages only."""
 
+import pytest
+
 import mq as zmq
+from _purgatory_cpython.atomicity import COMPILED
+from mq.pipes.distributor import Distributor
+from mq.pipes.message import MessagePart
 
 URL = "inproc://pubsub"
 
@@ -36,3 +41,37 @@ def test_subscriber_leaving_inside_a_message(socket):
     pub.send(b"b")
     assert stays.recv_multipart() == [b"a", b"b"]
     assert len(pub._core._distributor.pipes) == 1
+
+
+class StubPipe:
+    """A pipe that raises `error` when it is written to."""
+
+    def __init__(self, error=None):
+        self.error, self.parts = error, []
+
+    def write(self, part):
+        if self.error is not None:
+            raise self.error
+        self.parts.append(part)
+        return True
+
+    def flush(self):
+        """Wake nobody."""
+
+    def rollback(self):
+        """Take back what was written."""
+        self.parts.clear()
+
+
+@pytest.mark.skipif(COMPILED, reason="a compiled distributor wants pipes")
+def test_an_interrupt_between_two_pipes():
+    """It comes out, and no pipe has a part of the message; the next part begins another one."""
+    distributor, pipes = Distributor(), [StubPipe(), StubPipe(KeyboardInterrupt())]
+    for pipe in pipes:
+        distributor.attach(pipe)
+    with pytest.raises(KeyboardInterrupt):
+        distributor.send(MessagePart(b"a", more=True), pipes)
+    assert not distributor.mid_message
+    pipes[1].error = None
+    distributor.send(b"b", pipes)
+    assert [pipe.parts for pipe in pipes] == [[b"b"], [b"b"]]

@@ -11,6 +11,7 @@ import types
 import pytest
 
 from purgatory import DelayedOperation, KeyedOperation, OperationExpired, Outcome, Purgatory
+from purgatory.core.operations.operation_state import UNAFFECTED
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness, Recorder
 from timingwheel import InlineExecutor, ManualClock, Timer
 
@@ -41,6 +42,21 @@ class TestFail:
             assert "where_it_happened" in [frame.name for frame in frames]
         assert not futures[2].done()
         assert (p.stats().failed, p.watched, len(harness.timer)) == (2, 1, 1)
+
+    def test_each_sees_where_it_happened(self, harness):
+        """Not where another one's result was asked for."""
+        depths = []
+
+        def ask(future):
+            with contextlib.suppress(OSError):
+                future.result(0)
+            depths.append(len(traceback.extract_tb(future.exception(0).__traceback__)))
+
+        for _ in range(3):
+            harness.purgatory.defer("a").add_done_callback(ask)
+        harness.purgatory.fail("a", OSError("gone"))
+        assert len(depths) == 3
+        assert len(set(depths)) == 1
 
     def test_a_class(self, harness):
         """Each operation gets a new error of a class, or the first if no other can be made."""
@@ -293,6 +309,18 @@ def test_an_exit_comes_out_after_the_others_have_the_event(verb, error):
         assert (first.completed, second.completed) == (True, True)
 
 
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_second_exit_comes_out_at_once(verb):
+    """Some Ctrl-C ends a long completion."""
+    timer = Timer(clock=ManualClock(), executor=InlineExecutor())
+    with Purgatory(timer=timer) as purgatory:
+        operations = [*two_of(purgatory, KeyboardInterrupt("1")), *two_of(purgatory, None)]
+        operations[1].error = KeyboardInterrupt("2")
+        with pytest.raises(KeyboardInterrupt, match="2"):
+            VERBS[verb](purgatory)
+        assert [operation.completed for operation in operations] == [True, True, False, False]
+
+
 def test_an_exit_in_another_thread_is_reported():
     """It ends no process there."""
     told, error = [], SystemExit(1)
@@ -395,7 +423,8 @@ def test_limited_and_held_events_are_like_a_model(harness, seed):
             submit(waits)
             model.submit(waits)
         elif action == "complete":
-            key, limit, hold = rng.choice("abcd"), rng.choice([None, 1, 2, 5]), rng.randint(0, 3)
+            key, limit = rng.choice("abcd"), rng.choice([None, 1, 2, 5])
+            hold = rng.choice([0, 0.0, 1, 2, 3])
             completed = p.complete(key, step, limit=limit, hold=hold)
             assert completed == model.complete(key, step, limit, hold)
         else:
@@ -417,6 +446,25 @@ class Stopped(KeyedOperation):
         if self.ends:
             self.force_complete()
         raise ZeroDivisionError
+
+
+def test_an_offer_that_fails_once_it_is_left_to_another_thread(harness):
+    """The other thread, which checks the condition, settles the claim."""
+    p, left = harness.purgatory, []
+
+    class Left(KeyedOperation):
+        def _op_count_key(self, key, value, claim):
+            left.append(claim)
+            claim.is_left = True
+            raise ZeroDivisionError
+
+    p.try_complete_else_watch(Left(9), ["k"])
+    with pytest.raises(ZeroDivisionError):
+        p.complete("k", 1, limit=1, hold=5)
+    future = p.defer("k")
+    assert not future.done()
+    left[0].settle(UNAFFECTED)
+    assert future.result(0) == 1
 
 
 @pytest.mark.parametrize("ends", [True, False])
@@ -441,8 +489,9 @@ def test_an_offer_that_fails(harness, waits, ends):
     assert p.stats().held == 0
 
 
-def test_a_returned_unit_goes_to_an_operation_that_was_refused(harness):
-    """Not to one that has ended meanwhile, and to no more than one."""
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_returned_unit_goes_to_an_operation_that_was_refused(harness, waits):
+    """Not to one that has ended meanwhile, and to no more than one; also at a submission."""
     p, late, offers = harness.purgatory, [], []
 
     class Late(KeyedOperation):
@@ -460,8 +509,12 @@ def test_a_returned_unit_goes_to_an_operation_that_was_refused(harness):
                 self.cancel()
             return super()._op_count_key(key, value, claim)
 
-    p.try_complete_else_watch(EndsMeanwhile(9), ["k"])
-    p.complete("k", 1, limit=1, hold=5)
+    acts = [
+        lambda: p.try_complete_else_watch(EndsMeanwhile(9), ["k"]),
+        lambda: p.complete("k", 1, limit=1, hold=5),
+    ]
+    for act in acts if waits else reversed(acts):
+        act()
     assert [operation.completed for operation in late] == [False, True, False]
     assert late[2] not in offers
     assert p.stats().held == 0

@@ -7,8 +7,10 @@ import pytest
 
 from purgatory import KeyedOperation, OperationCancelled, OperationExpired
 from purgatory.core.operations import keyed
+from purgatory.core.operations.operation_state import OperationOwner, tell_key
 from tests.testing.purgatory_harness import PurgatoryHarness, in_thread
 from timingwheel import COMPILED, TimerFull
+from timingwheel.lowlevel import new_hot_rlock
 
 
 class Order(KeyedOperation):
@@ -316,3 +318,29 @@ def test_an_operation_that_was_refused_forgets_what_counted():
     assert order.ends == []
     p.complete("a", 3)
     assert order.ends == [("a", {"b": 2, "a": 3})]
+
+
+@pytest.mark.parametrize("need", [1, 2])
+def test_a_prepared_operation_is_like_a_made_one(need):
+    """But for its owner, and its condition: keys alone end it."""
+
+    class Prepared(KeyedOperation):
+        def __init__(self):
+            keyed.prepare_keyed(self, need, owner, lock)
+
+    owner, lock = OperationOwner("p"), new_hot_rlock()
+    made, prepared = KeyedOperation(0, need), Prepared()
+    fields = ("keys", "has_condition", "outcome", "busy", "recheck", "stage", "values")
+    for name in ("need", "by_key", "values", "delay_ns", *(f"_op_{field}" for field in fields)):
+        assert getattr(prepared, name) == getattr(made, name)
+    assert (prepared._op_owner, prepared._op_lock) == (owner, lock)
+    assert (prepared._op_values_lock is lock) == (need > 1)
+
+
+def test_a_key_that_cannot_be_counted():
+    """The error reaches the caller, and the operation goes on."""
+    harness, order = PurgatoryHarness(), Order(need=2)
+    harness.purgatory.try_complete_else_watch(order, ["a", "b"])
+    with pytest.raises(TypeError):
+        tell_key(order, [], 1)
+    assert (harness.purgatory.watched, len(harness.timer), order.ends) == (2, 1, [])

@@ -13,7 +13,10 @@ from purgatory import DelayedOperation, KeyedOperation, Outcome, Purgatory
 from purgatory.aio import AsyncPurgatory
 from purgatory.core.operations import operation as operation_module
 from purgatory.core.operations import outcome_race
+from purgatory.core.operations.operation import attach
+from purgatory.core.operations.operation_state import OperationOwner
 from purgatory.core.operations.outcome_race import MAX_ATTEMPTS
+from purgatory.errors import PurgatoryForked
 from tests.testing.purgatory_harness import (
     PurgatoryHarness,
     Recorder,
@@ -356,3 +359,14 @@ def test_it_expires_when_there_is_memory(monkeypatch, failures):
     assert len(tries) == min(failures + 1, MAX_ATTEMPTS)
     op.run()
     assert op.calls == ["complete", "expiration"]
+
+
+@pytest.mark.parametrize("end", [DelayedOperation.force_complete, DelayedOperation.cancel])
+def test_a_forked_child_ends_no_operation_of_its_parent(end):
+    """Its copy of the purgatory is unusable."""
+    operation, owner = DelayedOperation(5), OperationOwner("parent's")
+    assert attach(operation, owner)
+    owner._fork_number -= 1
+    with pytest.raises(PurgatoryForked, match="parent's"):
+        end(operation)
+    assert not operation.done()

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from purgatory import DelayedOperation
 from purgatory.core.operations import outcome_race
 from purgatory.core.operations.operation_state import UNAFFECTED, Claim
 from purgatory.core.operations.outcome_race import MAX_ATTEMPTS, MAX_NESTED
@@ -406,6 +407,51 @@ class TestErrors:
         assert order == list(range(count))
         assert (p.watched, p.delayed) == (0, 0)
         p._check()
+
+
+def test_a_claim_is_forgotten_after_a_check(harness):
+    """Nothing is left of a limited event that satisfied nobody."""
+    harness.purgatory.try_complete_else_watch(Recorder(5), ["k"])
+    harness.purgatory.complete("k", 1, limit=1)
+    assert not outcome_race._LEFT
+
+
+@pytest.mark.parametrize("comes_at", ["first check", "cancel"])
+@pytest.mark.parametrize("raises", [False, True])
+@pytest.mark.parametrize("answer", [True, False])
+def test_a_limited_event_that_comes_during_a_check(harness, comes_at, raises, answer):
+    """The check that follows uses the unit, or else the next operation gets it."""
+    p, checks = harness.purgatory, []
+
+    class Checked(DelayedOperation):
+        def try_complete(self):
+            checks.append(self)
+            if len(checks) < 4:  # two at the submission, then the one that is asked for
+                if len(checks) == 3:
+                    p.complete("k", 1, limit=1, hold=5)
+                    _ = comes_at == "cancel" and self.cancel()
+                return False
+            _ = answer and self.force_complete()
+            if raises:
+                raise KeyboardInterrupt
+            return answer
+
+    operation = Checked(9)
+    p.try_complete_else_watch(operation, ["k"])
+    future = p.defer("k")
+    is_checked_again = comes_at == "first check"
+    with (
+        pytest.raises(KeyboardInterrupt)
+        if raises and is_checked_again
+        else contextlib.nullcontext()
+    ):
+        p.check_and_complete("k")
+    assert len(checks) == 3 + is_checked_again
+    assert operation.completed is (answer and is_checked_again)
+    assert future.done() is not operation.completed
+    assert p.stats().held == 0
+    assert not outcome_race._LEFT
+    p._check()
 
 
 @pytest.mark.skipif(COMPILED, reason="a compiled class has compiled subclasses")

@@ -9,11 +9,53 @@ import zmq
 from purgatory.service import Client
 from purgatory.service.client import connection
 from purgatory.service.client.connection import ServerConnection
+from purgatory.service.client.route.scout import LOOK_S
 from purgatory.service.client.route.socket_options import SocketOptions
 from purgatory.service.encoding import encode
+from purgatory.service.errors import Standby
 from purgatory.service.protocol import Bye, StatsReply
 from tests.testing.purgatory_harness import HANG
 from timingwheel import COMPILED
+
+ONE, TWO = "tcp://127.0.0.1:1", "tcp://127.0.0.1:2"
+
+
+class FakeSession(SimpleNamespace):
+    """A session that notes what it is told."""
+
+    def __init__(self, **fields):
+        given = {"standby": None, "welcome": None, "busy": False, "connection_lost": True}
+        super().__init__(**given | fields, told=[])
+
+    def on_disconnected(self, lost):
+        self.told.append(lost)
+
+    def on_connected(self):
+        return b"hello"
+
+
+@pytest.fixture
+def link():
+    """A connection to `addresses` at second 100, open but for its peer."""
+    links = []
+
+    def make(*addresses, **fields):
+        doorbell = SimpleNamespace(register=lambda _: None, unregister=lambda _: None)
+        made = ServerConnection(
+            addresses or (ONE,), FakeSession(**fields), SocketOptions(None, 10.0), doorbell
+        )
+        links.append(made)
+        made._monotonic = lambda: 100.0
+        made.open()
+        return made
+
+    yield make
+    for made in links:
+        made.drop("the test is over", 0)
+        made.discard()
+
+
+needs_fakes = pytest.mark.skipif(COMPILED, reason="a compiled connection wants a session")
 
 
 def test_a_frame_that_is_no_message(fake, caplog):
@@ -30,7 +72,7 @@ def test_a_frame_that_is_no_message(fake, caplog):
     assert "not of protocol 3" in caplog.text
 
 
-@pytest.mark.skipif(COMPILED, reason="a compiled connection wants a session")
+@needs_fakes
 @pytest.mark.parametrize(
     ("state", "at"),
     [
@@ -74,7 +116,7 @@ def test_what_is_planned_is_done_at_its_time(monkeypatch, state, done):
     monkeypatch.setattr(link, "_send", found.append)
     monkeypatch.setattr(link._scout, "look", lambda *_: found.append("look for another"))
     try:
-        for name, value in state.items():
+        for name, value in ({"_heard_at": 50.0} | state).items():
             setattr(link, name, value)
         at = link.next_look_at
         for now, wanted in ((at - 0.01, []), (at, [done])):
@@ -100,13 +142,15 @@ def test_when_it_connects_again(monkeypatch, now, opens):
     assert (opened, link.reconnect_at) == (([now], None) if opens else ([], 100.0))
 
 
-@pytest.mark.skipif(COMPILED, reason="a compiled connection wants a session")
-@pytest.mark.parametrize("frames", [0, 1, 3])
-def test_when_the_server_was_heard(frames):
-    """When frames came; not when the socket had none."""
+@needs_fakes
+@pytest.mark.parametrize("frames", [0, 1, 3, connection.FRAMES_PER_STEP + 1])
+@pytest.mark.parametrize("is_told", [True, False])
+def test_when_the_server_was_heard(frames, is_told):
+    """When frames came; not when the socket had none. A step receives so many."""
     session = SimpleNamespace(standby=None, welcome=None, busy=False, handle=lambda message: [])
     link = ServerConnection(("tcp://127.0.0.1:1",), session, SocketOptions(), None)
-    link._socket, waiting = SimpleNamespace(getsockopt=lambda option: zmq.POLLIN), [b"?"] * frames
+    waiting = [b"?"] * frames
+    link._socket = SimpleNamespace(getsockopt=lambda _: zmq.POLLIN * (bool(waiting) or not is_told))
 
     def receive(flags):
         if not waiting:
@@ -114,15 +158,40 @@ def test_when_the_server_was_heard(frames):
         return waiting.pop()
 
     link._socket.recv, link._monotonic, link._heard_at = receive, lambda: 7.0, 3.0
+    link.frames_pending = link._sent = True
     try:
         link._receive()
     finally:
         link.discard()
     assert link._heard_at == (7.0 if frames else 3.0)
     assert (link.no_answer_since is None) == bool(frames)
+    assert link.frames_pending is link._sent is bool(waiting)
 
 
-@pytest.mark.skipif(COMPILED, reason="a compiled connection wants a session")
+@needs_fakes
+@pytest.mark.parametrize("frame", [None, encode(StatsReply(1, {}))])
+@pytest.mark.parametrize("ready", [0, zmq.POLLIN])
+def test_a_caller_receives_one_message(link, frame, ready):
+    """And learns whether there are more: receiving may have consumed the event."""
+    made, socket = link(), SimpleNamespace(getsockopt=lambda _: ready)
+
+    def receive(flags):
+        assert flags == zmq.NOBLOCK
+        if frame is None:
+            raise zmq.Again
+        return frame
+
+    socket.recv, made._is_probed = receive, True
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(made, "_socket", socket)
+        message = made.receive_one()
+    assert message == (None if frame is None else StatsReply(1, {}))
+    assert made.frames_pending is (frame is not None and bool(ready))
+    assert (made._heard_at == 100) is (frame is not None) is not made._is_probed
+    assert not made._sent
+
+
+@needs_fakes
 @pytest.mark.parametrize("messages", [None, [], [b"a"], [b"a", b"b"]])
 def test_a_call_is_sent_at_once_or_not_at_all(messages):
     """As its session says; from then on the server is silent until it answers."""
@@ -146,7 +215,7 @@ def test_a_call_is_sent_at_once_or_not_at_all(messages):
     assert link.frames_pending == bool(messages)
 
 
-@pytest.mark.skipif(COMPILED, reason="a compiled connection wants a session")
+@needs_fakes
 @pytest.mark.parametrize("connected", [True, False])
 def test_close_says_bye(monkeypatch, connected):
     """The last message may take 200 ms; without a connection there is nothing to say."""
@@ -179,3 +248,145 @@ def test_close_says_bye(monkeypatch, connected):
         * connected,
         ("_context", "term"),
     ]
+
+
+@needs_fakes
+@pytest.mark.parametrize(
+    ("addresses", "probe_s", "until"), [((ONE,), 10, None), ((ONE, TWO), 3.3, 101.0)]
+)
+def test_one_server_is_probed_late(link, addresses, probe_s, until):
+    """With a choice a client probes earlier, and an attempt to connect has an end."""
+    made = link(*addresses)
+    assert (made.probe_s, made.next_look_at) == (pytest.approx(probe_s), until)
+    assert (made.frames_pending, made.monitor_pending) == (True, True)
+    assert bool(made._socket.getsockopt(zmq.HEARTBEAT_IVL)) is (until is None)
+
+
+@needs_fakes
+def test_an_address_that_is_none():
+    """The error reaches the caller, and the socket is closed."""
+    made = ServerConnection(("nowhere",), FakeSession(), SocketOptions(), None)
+    try:
+        with pytest.raises(zmq.ZMQError):
+            made.open()
+        assert made._socket.closed
+    finally:
+        made.discard()
+
+
+@needs_fakes
+def test_a_scout_has_a_socket_of_its_own(link):
+    """It looks while the client waits."""
+    made = link(ONE, TWO)
+    made._is_welcome = made._is_probed = True
+    assert not made._scout.look(made._route.others(), lambda: b"hello")
+    assert made.next_look_at == 100 + LOOK_S
+    made._scout.close()
+
+
+@needs_fakes
+@pytest.mark.parametrize("standby", [None, Standby("standby")])
+def test_a_server_that_sends_its_clients_away(link, standby):
+    """The connection is dropped, and the error says why."""
+    made = link(standby=standby, take_messages=list)
+    made.frames_pending = made.monitor_pending = False
+    made.step()
+    why = "the server has sent us away" if standby is None else "the server is a standby"
+    assert (made.error, made.reconnect_at) == (why, 100.3)
+
+
+@needs_fakes
+@pytest.mark.parametrize("is_away", [True, False])
+@pytest.mark.parametrize(
+    ("addresses", "standby", "how", "current", "wait_s"),
+    [
+        ((ONE,), "", {}, ONE, 7),
+        ((ONE,), TWO, {}, TWO, 0),
+        ((ONE,), TWO, {"stay": True}, ONE, 7),
+        ((ONE,), "", {"go_to": TWO}, TWO, 0),
+        ((ONE, TWO), "", {"lost": True}, TWO, 0),
+    ],
+)
+def test_where_it_goes_when_it_is_dropped(link, addresses, standby, how, current, wait_s, is_away):
+    """To the address of a standby, the given or the next one; else it waits."""
+    standby = SimpleNamespace(address=standby) if standby else None
+    made = link(*addresses, standby=standby)
+    made._away_since = 50.0 if is_away else None
+    for _ in range(2):  # the second time there is nothing to drop
+        made.drop("gone", 7, **how)
+        assert (made.reconnect_at, made._route.current, made.error) == (
+            100 + wait_s,
+            current,
+            "gone",
+        )
+    session = made._session
+    assert (session.told, session.connection_lost) == ([how.get("lost", False)], False)
+    assert session.standby is (standby if "stay" in how else None)
+    assert made.no_answer_since == (50 if is_away else 100)
+    assert made.is_calm
+    assert made.next_look_at is None
+
+
+@needs_fakes
+@pytest.mark.parametrize("standby", [None, "a standby"])
+@pytest.mark.parametrize("welcome", [None, "a welcome"])
+def test_frames_are_answers_but_for_those_of_a_standby(link, standby, welcome):
+    """They end a silence; with a welcome the attempt has succeeded, once."""
+    made = link(ONE, TWO, standby=standby, welcome=welcome)
+    made._is_probed, made._monotonic, welcomes = True, lambda: 107.0, []
+    made._route.note_welcome = lambda: welcomes.append(1)
+    made.note_frames()
+    made.note_frames()
+    is_answer = standby is None
+    assert made._is_welcome is bool(is_answer and welcome)
+    assert len(welcomes) == made._is_welcome
+    assert made._is_probed is not is_answer
+    assert (made.no_answer_since is None) is is_answer
+    if made._is_welcome:
+        assert made.next_look_at == pytest.approx(107 + 3.3)
+        assert made.silent_since == 107
+    made._session.standby = None
+
+
+@needs_fakes
+@pytest.mark.parametrize(
+    ("events", "dropped"),
+    [
+        ([zmq.EVENT_CONNECTED, zmq.EVENT_HANDSHAKE_SUCCEEDED], ()),
+        (
+            [zmq.EVENT_CONNECTED, zmq.EVENT_HANDSHAKE_SUCCEEDED, zmq.EVENT_DISCONNECTED],
+            ("the connection was lost", 0, True),
+        ),
+        ([zmq.EVENT_CONNECTED, zmq.EVENT_DISCONNECTED], ("not connected yet", 0.3, False)),
+        ([zmq.EVENT_CONNECT_RETRIED], (f"no server can be reached at {ONE}", 0.3, False)),
+        ([zmq.EVENT_HANDSHAKE_FAILED_AUTH], ("the server refused the connection", 0.3, False)),
+    ],
+)
+def test_what_zeromq_tells(link, monkeypatch, events, dropped):
+    """A handshake begins the session; what ends the connection ends it once."""
+    made, found, sent, opened, received = link(), [], [], [], []
+    left = [*events]
+    monkeypatch.setattr(
+        connection, "recv_monitor_message", lambda _: {"event": left.pop(0), "value": 9}
+    )
+    monkeypatch.setattr(connection, "OPEN", SimpleNamespace(add=lambda *of: opened.append(of)))
+    monkeypatch.setattr(made, "_send", sent.append)
+
+    def receive():
+        received.append(made._session.told[:])
+        made.frames_pending = len(received) < 2
+
+    def drop(reason, seconds, lost=False):
+        found.append((reason, seconds, lost))
+
+    monkeypatch.setattr(made, "drop", drop)
+    monkeypatch.setattr(made, "_receive", receive)
+    with monkeypatch.context() as patch:
+        patch.setattr(made, "_monitor", SimpleNamespace(poll=lambda _: bool(left)))
+        made.monitor_pending, made.frames_pending = True, False
+        made._read_monitor()
+    assert not made.monitor_pending
+    assert found == ([dropped] if dropped else [])
+    assert opened == [(9, ONE)] * events.count(zmq.EVENT_CONNECTED)
+    assert sent == [b"hello"] * events.count(zmq.EVENT_HANDSHAKE_SUCCEEDED)
+    assert len(received) == 2 * events.count(zmq.EVENT_DISCONNECTED)

@@ -1,7 +1,9 @@
 """ClientIOThread: the end of a connection, and callers that do without the thread."""
 
+import math
 import select
 import threading
+from concurrent.futures import Future
 from os import environ
 from pathlib import Path
 
@@ -11,9 +13,14 @@ from purgatory.service import Client, RequestTimeout, Unavailable
 from purgatory.service.client import client as client_module
 from purgatory.service.client import io_thread
 from purgatory.service.client.connection import ServerConnection
-from purgatory.service.client.io_thread import FlushCommand
+from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.client.io_thread import CloseCommand, FlushCommand
+from purgatory.service.client.outcomes import OutcomeHandled
+from purgatory.service.client.patience import Patience
+from purgatory.service.client.route.socket_options import SocketOptions
+from purgatory.service.client.session import Session
 from purgatory.service.encoding import decode_request
-from purgatory.service.platform import CAN_LEND
+from purgatory.service.platform import CAN_LEND, Platform
 from purgatory.service.protocol import (
     NOTHING,
     Complete,
@@ -352,3 +359,126 @@ def test_a_thread_that_cannot_go_on(server, connect):
     client._io_thread.thread.join(HANG)
     with pytest.raises(Unavailable, match="the client has failed: ValueError: broken"):
         client.defer("k")
+
+
+class UnstartedThread(threading.Thread):
+    """A thread that does not run."""
+
+    def start(self):
+        """Start nothing."""
+
+
+class Unstarted(Platform):
+    """A machine at second 100, on which no thread starts."""
+
+    monotonic = staticmethod(lambda: 100.0)
+
+    def thread(self, loop, name):
+        return UnstartedThread(target=loop.run, name=name)
+
+
+@pytest.fixture
+def unstarted():
+    """A client's I/O thread that has not started, with a connection that has nothing to do."""
+    platform, futures = Unstarted(), {}
+    session = Session("me", futures, lambda _: Future(), platform=platform)
+    patience = Patience(futures, 5.0, platform.monotonic)
+    loop = io_thread.ClientIOThread(
+        ("tcp://127.0.0.1:1",), session, SocketOptions(), patience, "I/O", platform
+    )
+    loop._connection.frames_pending = loop._connection.monitor_pending = False
+    yield loop
+    loop.shut_down()
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "value", "seconds"),
+    [
+        ("_patience", "seconds", 5.0, 5.0),
+        ("_patience", "seconds", 0.1, 1.0),
+        ("_patience", "next_look_at", 102.0, 2.0),
+        ("_connection", "frames_pending", True, 0.0),
+        ("_connection", "monitor_pending", True, 0.0),
+        ("_connection", "reconnect_at", 100.5, 0.5),
+        ("_connection", "reconnect_at", 99.0, 0.0),
+        ("", "_close_deadline", 103.0, 3.0),
+    ],
+)
+def test_how_long_it_sleeps(unstarted, of, name, value, seconds):
+    """Until the first of what is planned; now and then it looks anyway."""
+    of = getattr(unstarted, of) if of else unstarted
+    setattr(of, name, value)
+    assert unstarted.sleep_seconds() == pytest.approx(seconds)
+    unstarted._connection.reconnect_at = None
+
+
+def test_it_sleeps_until_on_outcome_is_called_again(unstarted):
+    """The handler plans it."""
+    ended = OutcomeHandled(OutcomeMessage(1, "a", "expired", 5), ValueError())
+    handler = unstarted._session.handler
+    handler.handle(ended.outcome)
+    assert unstarted.sleep_seconds() == 5
+    handler.finish(ended)
+    assert unstarted.sleep_seconds() == pytest.approx(handler.next_retry_at - 100)
+    assert unstarted.sleep_seconds() < 1
+    assert not unstarted._is_calm()
+
+
+@pytest.mark.parametrize(
+    ("deadline", "is_busy", "is_finished"),
+    [(None, False, False), (105, False, True), (105, True, False), (100, True, True)],
+)
+def test_when_it_has_finished(unstarted, deadline, is_busy, is_finished):
+    """Once told to close, when all is answered or the time is over."""
+    if is_busy:
+        unstarted._session.add(Stats, [(Stats(0), ReplyFuture())])
+    unstarted._close_deadline = deadline
+    assert unstarted.finished() is is_finished
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "value"),
+    [
+        ("", "", None),
+        ("", "_close_deadline", 200.0),
+        ("", "_flushes", [None]),
+        ("", "_left", [None]),
+        ("", "_interrupted", True),
+        ("_connection", "reconnect_at", 105.0),
+        ("_connection", "frames_pending", True),
+        ("_connection", "monitor_pending", True),
+        ("_session", "connection_lost", True),
+    ],
+)
+@needs_epoll
+def test_when_a_caller_may_use_the_connection(unstarted, of, name, value):
+    """While nothing else is under way."""
+    target = getattr(unstarted, of) if of else unstarted
+    if name:
+        before = getattr(target, name)
+        setattr(target, name, value)
+    steps = []
+    assert unstarted._run_in_caller(lambda: steps.append(1) is None) is (not name)
+    assert len(steps) == (not name)
+    assert not unstarted.turn.is_mine()
+    if name:
+        setattr(target, name, before)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "deadline"),
+    [
+        ((7, math.inf), (9, math.inf), 107),
+        ((7, math.inf), (3, math.inf), 103),
+        ((7, 2.0), (9, math.inf), 102),
+        ((7, math.inf), (9, 2.0), 102),
+    ],
+)
+def test_the_time_to_close(unstarted, first, second, deadline):
+    """The least of all times that were given, and of a silent server's."""
+    for seconds, patience in (first, second):
+        unstarted._close_deadline = unstarted._deadline_of(CloseCommand(seconds, patience))
+    assert unstarted._close_deadline == deadline
+    unstarted._session.add(Stats, [(Stats(0), ReplyFuture())])
+    unstarted._connection.silent_since = 98.5
+    assert unstarted._deadline_of(CloseCommand(9, 2.0)) == 100.5

@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import contextlib
 import queue
 import threading
 
@@ -9,12 +10,16 @@ import pytest
 
 from purgatory.service import AsyncClient, Client, OutcomeMessage
 from purgatory.service.client import outcomes as module
+from purgatory.service.client.futures import ServiceFuture
 from purgatory.service.client.outcomes import OutcomeHandled, OutcomeHandler, ReceivedOutcomes
-from purgatory.service.encoding import unpack_values
+from purgatory.service.client.trace_context import wrap
+from purgatory.service.encoding import pack, unpack_values
 from purgatory.service.platform import Platform
 from purgatory.service.protocol import Raw
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
+
+TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 @pytest.fixture
@@ -361,6 +366,63 @@ def test_a_number_that_comes_again():
     assert received.take_handled() == [7, 7, 7, 7]
     received.resolve([OutcomeMessage(7, "other", "expired", 6)], True)
     assert calls[3:] == ["other"]
+
+
+class Tracer:
+    """A tracer that raises `error`, at the begin of a block or at its end."""
+
+    def __init__(self, error):
+        self.error, self.ended_ids = error, []
+
+    @contextlib.contextmanager
+    def ended(self, outcome, traceparent):
+        assert traceparent == TRACEPARENT
+        self.ended_ids.append(outcome.op_id)
+        if self.error == "begin":
+            raise SystemExit
+        yield
+        if self.error == "end":
+            raise ValueError
+
+
+@pytest.mark.parametrize("traceparent", ["", TRACEPARENT])
+@pytest.mark.parametrize("error", [None, "begin", "end", "no tracer"])
+@pytest.mark.parametrize(("take", "handles"), [(True, True), (True, False), (False, True)])
+def test_an_outcome_is_traced_by_the_client_that_handles_it(traceparent, error, take, handles):
+    """Once, and whatever the tracer raises. What is left is told, until it comes again."""
+    called, left = [], []
+    tracer = None if error == "no tracer" else Tracer(error)
+    handler = OutcomeHandler(called.append, "me") if handles else None
+    future = ServiceFuture(None, "a")
+    received = ReceivedOutcomes({"a": future}, handler, tracer)
+    received.on_left = lambda: left.append(1)
+
+    def outcomes():
+        payload = wrap(traceparent, Raw(pack("p")))
+        return [
+            OutcomeMessage(number, op_id, "completed", 5, result=Raw(pack(3)), payload=payload)
+            for number, op_id in enumerate("ab")
+        ]
+
+    received.resolve(outcomes(), take)
+    assert future.result(0) == 3
+    ids = ["a", "b"] if take and handles else ["a"]
+    assert [(outcome.op_id, outcome.payload) for outcome in called] == [("b", "p")] * (len(ids) - 1)
+    assert len(left) == 2 - len(ids)
+    if tracer is not None:
+        assert tracer.ended_ids == (ids if traceparent else [])
+    received.resolve(outcomes(), take)
+    assert received.take_handled() == [*range(len(ids))] * 2
+    assert len(called) == len(ids) - 1
+
+
+def test_handled_outcomes_are_forgotten_in_their_order():
+    """The first one, once there are too many."""
+    called, most = [], module.REMEMBERED_ACKNOWLEDGEMENTS
+    received = ReceivedOutcomes({}, OutcomeHandler(called.append, "me"), None)
+    for numbers in (range(1, most + 1), [1, most + 1], [2, 1]):
+        received.resolve([OutcomeMessage(number, "a", "expired", 5) for number in numbers], True)
+    assert [outcome.number for outcome in called[most:]] == [most + 1, 1]
 
 
 class TestClientsOfOneName:

@@ -8,6 +8,7 @@ from purgatory import OperationCancelled, OperationExpired
 from purgatory.service import (
     OperationFailed,
     Refused,
+    RequestAbandoned,
     ServerClosing,
     StoreFailed,
     TooLarge,
@@ -22,10 +23,13 @@ from purgatory.service.client.session import (
     PIPELINE_DEPTH,
     Session,
 )
+from purgatory.service.client.trace_context import wrap
+from purgatory.service.client.unsent_calls import MAX_SENDINGS
 from purgatory.service.encoding import decode_answer, decode_request, encode
 from purgatory.service.job_messages import (
     Begin,
     CancelLeases,
+    JobEnds,
     JobFilter,
     JobStates,
     JobStatus,
@@ -85,6 +89,7 @@ class Talk:
         """Begin a new connection; returns the messages that are sent again."""
         hello = decode_request(self.session.on_connected())
         assert isinstance(hello, Hello)
+        assert hello.seq > 0  # 0: unknown
         again = self.session.handle(Welcome(hello.seq, version, "test", self.limits))
         return [decode_request(frame) for frame in again]
 
@@ -289,7 +294,7 @@ def test_unanswered_messages_are_resent_on_a_new_connection(talk):
     assert b.acknowledged
 
 
-@pytest.mark.parametrize("code", ["hello", "closing", "too-many-clients"])
+@pytest.mark.parametrize("code", ["hello", "closing", "too-many-clients", "standby"])
 def test_transient_errors(talk, code):
     """The messages are sent again on another connection."""
     a = talk.defer("a")
@@ -297,7 +302,9 @@ def test_transient_errors(talk, code):
     talk.deliver(Failure(message.seq, code, "words"))
     assert talk.session.connection_lost
     assert not a.done()
+    assert (talk.session.standby is not None) is (code == "standby")
     assert talk.connect() == [message]
+    assert (talk.session.connection_lost, talk.session.standby) == (False, None)
 
 
 def test_a_message_that_failed(talk):
@@ -339,8 +346,11 @@ def test_the_end_fails_what_is_unresolved(talk):
     [message] = talk.sent()
     talk.deliver(Submitted(message.seq))
     count = talk.ask(Complete, Completion("k"))
+    wait = JobEndFuture("job")
+    talk.session.job_waits.enter(wait)
     talk.session.fail(ServerClosing("over"))
-    for future in (a, b, count):
+    assert talk.session.finished_calls == 3
+    for future in (a, b, count, wait):
         assert str(future.exception(0)) == "over"
 
 
@@ -566,6 +576,32 @@ def test_a_newer_server_is_found_on_the_next_connection(talk):
     assert extended.result(0) is True
 
 
+def test_when_a_caller_may_send_its_call():
+    """With a connection, while no other call is unanswered, and until the session has failed."""
+    talk = Talk()
+
+    def begin():
+        return talk.session.begin(Query, ("a", ReplyFuture()))
+
+    assert begin() is None
+    talk.connect()
+    [message] = map(decode_request, begin())
+    assert begin() is None
+    talk.deliver(States(message.seq, [OperationStatus("a", "unknown")]))
+    assert len(begin()) == 1
+    talk.session.fail(ServerClosing("over"))
+    assert begin() is None
+
+
+@pytest.mark.parametrize(("version", "most"), [(VERSION, 1000), (3, 1000), (2, None)])
+def test_how_large_a_result_may_be(version, most):
+    """As a payload; not known without a connection, and an older server keeps none."""
+    talk = Talk()
+    assert talk.session.max_result_bytes is None
+    talk.connect(version)
+    assert talk.session.max_result_bytes == most
+
+
 def test_failing(talk):
     """The future of an operation that failed raises the error's name and text."""
     future = talk.defer("o")
@@ -670,3 +706,61 @@ def test_messages_that_lost_connections_are_sent_one_by_one(talk):
     talk.deliver(States(second.seq, [OperationStatus("a", "unknown")]))
     assert [type(message) for message in talk.sent()] == [Extend]
     assert all(call.done() for call in calls)
+
+
+def test_a_message_is_given_up_once_it_has_lost_its_connections(talk):
+    """It may be the cause; later calls are sent."""
+    call = talk.ask(Complete, Completion("k"))
+    sendings = len(talk.sent())
+    while not call.done():
+        talk.session.on_disconnected(lost=True)
+        sendings += len(talk.connect())
+    assert sendings == MAX_SENDINGS
+    with pytest.raises(RequestAbandoned, match=f"lost {MAX_SENDINGS} times"):
+        call.result(0)
+    talk.ask(Query, "a")
+    assert len(talk.sent()) == 1
+
+
+@pytest.mark.parametrize("told", [JobStates, JobEnds])
+def test_the_end_of_a_job_has_the_programs_values(talk, told):
+    """With the answer, or later."""
+    future = JobEndFuture("job")
+    talk.session.add(WatchJobs, [("job", talk.session.job_waits.enter(future))])
+    [message] = talk.sent()
+    traced = wrap("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Raw(encode("p")))
+    done = JobStatus("job", "done", payload=traced, result=Raw(encode(5)))
+    if told is JobEnds:
+        talk.deliver(JobStates(message.seq, [JobStatus("job", "running")]))
+        talk.deliver(JobEnds([done]))
+    else:
+        talk.deliver(JobStates(message.seq, [done]))
+    assert (future.result(0).payload, future.result(0).result) == ("p", 5)
+
+
+def test_questions_whether_a_server_lives():
+    """A probe asks nothing; a hello to another server takes no outcomes from there."""
+    talk = Talk(on_outcome=print)
+    talk.connect()
+    probe, hello = map(decode_request, (talk.session.probe(), talk.session.trial_hello()))
+    assert (type(probe), probe.op_ids) == (Query, [])
+    assert (type(hello), hello.client, hello.version, hello.takes) == (Hello, "me", VERSION, False)
+    assert hello.seq > probe.seq > 1
+
+
+@pytest.mark.parametrize("why", ["", "unsent", "unanswered", "future", "worker", "wait", "handler"])
+def test_when_frames_are_expected(why):
+    """While something is to be told to the client, and always if it has an `on_outcome`."""
+    talk = Talk(on_outcome=print if why == "handler" else None)
+    if why == "unanswered":
+        talk.connect()
+    if why.startswith("un"):
+        talk.ask(Query, "a")
+        talk.sent()
+    elif why == "future":
+        talk.futures["a"] = ServiceFuture(None, "a")
+    elif why == "worker":
+        talk.session.worker = RecordingLink()
+    elif why == "wait":
+        talk.session.job_waits.enter(JobEndFuture("job"))
+    assert talk.session.expects_frames is bool(why)

@@ -55,9 +55,9 @@ def test_what_is_counted(bench, caplog):
 @pytest.mark.parametrize("how", [How.DONE, How.FAILED])
 def test_an_end_that_is_refused(bench, how, caplog):
     """The attempt has failed: else the lease would lapse, and the worker would get no more jobs."""
-    held = bench.job(1)
+    held = bench.job(1, token=2)
     bench.send(held, how).set_exception(Malformed("result is no value"))
-    assert bench.ended[-1][:3] == (1, 1, How.FAILED)
+    assert bench.ended[-1][:3] == (1, 2, How.FAILED)
     assert (bench.last.delay_ms, bench.last.error) == (
         RETRY_MS,
         "the server refused the end of the attempt: result is no value",

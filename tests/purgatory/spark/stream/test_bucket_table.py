@@ -3,7 +3,7 @@
 import random
 
 from purgatory.spark.stream import bucket_table
-from purgatory.spark.stream.bucket_table import BucketTable, key_hash
+from purgatory.spark.stream.bucket_table import BucketTable, PackedMap, key_hash
 from tests.testing.memory_store import MemoryStore
 
 
@@ -12,7 +12,7 @@ def test_entries_survive_splits_and_merges(monkeypatch):
     monkeypatch.setattr(bucket_table, "TARGET", 4)
     monkeypatch.setattr(bucket_table, "_SMALL", 2)
     rng = random.Random(7)
-    store, wanted, sizes, most = MemoryStore(), {}, {}, 1
+    store, wanted, sizes, reached = MemoryStore(), {}, {}, []
     for goal in (300, 20, 100, 0):
         while len(wanted) != goal:
             table = BucketTable(store, **sizes)
@@ -27,11 +27,11 @@ def test_entries_survive_splits_and_merges(monkeypatch):
                     table.entries -= 1
             table.flush()
             sizes = {"buckets": table.buckets, "entries": table.entries}
-            most = max(most, table.buckets)
+        reached.append(table.buckets)
         table = BucketTable(store, **sizes)
         assert {key: table.get(key) for key in wanted} == wanted
         assert sum(len(table.bucket_copy(slot)) for slot in range(table.buckets)) == len(wanted)
-    assert most == 300 // 4
+    assert reached == [300 // 4, 20 // 2, 100 // 4, 1]
     assert store == {}
 
 
@@ -45,7 +45,38 @@ def test_values_are_packed_by_the_functions_given():
     """As JSON, with what `to_json` makes of a value."""
     store = MemoryStore()
     table = BucketTable(store, to_json=sorted, from_json=set)
-    table.edit("a")["a"] = {2, 1}
+    table.edit("ä")["ä"] = {2, 1}
     table.flush()
-    assert store == {0: b'{"a":[1,2]}'}
-    assert BucketTable(store, to_json=sorted, from_json=set).get("a") == {1, 2}
+    assert store == {0: '{"ä":[1,2]}'.encode()}
+    assert BucketTable(store, to_json=sorted, from_json=set).get("ä") == {1, 2}
+
+
+def test_buckets_follow_the_entries():
+    """A split above 128 a bucket, a merge below 16, and at most 64 merges at a time."""
+    table = BucketTable(MemoryStore())
+    for entries, buckets in ((128, 1), (129, 2), (384, 3), (48, 3), (47, 2), (32, 2), (31, 1)):
+        table.entries = entries
+        table.flush()
+        assert table.buckets == buckets
+    table = BucketTable(MemoryStore(), buckets=100)
+    table.flush()
+    assert table.buckets == 36
+
+
+class SparkMap:
+    """Spark's state: rows by row."""
+
+    def __init__(self):
+        self.rows = {}
+        self.getValue, self.updateValue = self.rows.get, self.rows.__setitem__
+        self.removeKey = self.rows.__delitem__
+
+
+def test_a_packed_map_keeps_bytes_by_number():
+    """In Spark's state."""
+    states = SparkMap()
+    store = PackedMap(states)
+    store.put(7, b"seven")
+    assert (store.get(7), store.get(8), states.rows) == (b"seven", None, {(7,): (b"seven",)})
+    store.remove(7)
+    assert (store.get(7), states.rows) == (None, {})

@@ -11,10 +11,13 @@ from purgatory.spark.stream.sources import ROWS
 SCHEMA = to_arrow_schema(StructType([*ROWS]).add(SHARD, LongType()))
 
 
-def packed(rows, *, numbered=()):
-    """Pack rows for the shards 5 and 9; return shard, table, newest time and unpacked rows."""
-    batch = pa.Table.from_pylist(rows, schema=SCHEMA).to_batches()[0]
-    found = [row for out in Packer((5, 9), numbered)(iter([batch])) for row in out.to_pylist()]
+def packed(rows, *, numbered=(), size=None):
+    """Pack rows for the shards 5 and 9; return shard, table, newest time and unpacked rows.
+
+    `size`: of the batches in which the rows come.
+    """
+    batches = pa.Table.from_pylist(rows, schema=SCHEMA).to_batches(size)
+    found = [row for out in Packer((5, 9), numbered)(iter(batches)) for row in out.to_pylist()]
     return [
         (r["shard"], r["table"], r["newest_ms"], unpack(r["table"], r["rows"]) if r["rows"] else [])
         for r in found
@@ -44,10 +47,12 @@ def test_events_go_to_every_shard_and_operations_to_their_own():
     ]
 
 
-def test_rows_of_text_files_get_their_number():
-    """Spark knows only where their block of the file begins."""
-    rows = [event("k", 7, 100), event("l", 7, 100)]
-    assert [row[3] for row in packed(rows, numbered=["events"])[0][3]] == [100, 101]
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_rows_of_text_files_get_their_number(size):
+    """Spark knows only where their block of the file begins; it comes in batches."""
+    found = packed([event("k", 7, 100)] * 5, numbered=["events"], size=size)
+    places = [row[3] for shard, _, _, rows in found for row in rows if shard == 5]
+    assert places == [100, 101, 102, 103, 104]
 
 
 @pytest.mark.parametrize("shard", [5, 9])

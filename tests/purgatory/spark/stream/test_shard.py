@@ -50,6 +50,8 @@ def run(trace, rng, *, jitter_ms, batches):
         shard.advance(2**40 if at_end else max(state.closed_ms, newest_ms - jitter_ms - 1))
         state.flush()
         found += shard.outcomes
+        taken = sum(row[1] == OPERATION for row in rows[: (number + 1) * size])
+        assert state.pending + state.waiting_operations == taken - len(found)
     assert not any(rows for name, rows in stores.items() if name != "facts")
     assert not any(getattr(state, name).entries for name in BUCKET_MAPS)
     return sorted(found, key=repr)

@@ -1,5 +1,6 @@
 """Rows by time, packed into ticks."""
 
+import json
 import random
 
 import pytest
@@ -16,17 +17,21 @@ def test_rows_come_when_they_are_due(monkeypatch, seed):
     monkeypatch.setattr(tick_table, "MAX_CHUNKS", 3)
     rng = random.Random(seed)
     chunks, page_store, pages = MemoryStore(), MemoryStore(), set()
-    waiting, now = [], -3 * TICK_MS
-    for number in range(40):
+    waiting, now, part_ms = [], -9 * TICK_MS, TICK_MS // 4
+    for number in range(80):
         table = TickTable(chunks, page_store, pages)
-        now += rng.choice([0, 1, TICK_MS, 300 * TICK_MS])
+        now += rng.choice([0, part_ms] if number < 60 else [1, TICK_MS, 300 * TICK_MS])
         due = table.due(now)
         assert sorted(due) == sorted(row for row in waiting if row[0] <= now)
         waiting = [row for row in waiting if row[0] > now]
         for place in range(rng.randrange(4)):
-            waiting.append([now + 1 + rng.randrange(1000 * TICK_MS), f"{number}-{place}"])
+            parts = rng.choice([20, 4000])  # ticks that many rows share, and others
+            waiting.append([now + part_ms * rng.randint(1, parts), f"{number}-{place}"])
             table.add(waiting[-1])
         table.flush()
+        listed = [entry for page in page_store.values() for entry in json.loads(page)]
+        places = [tick * 3 + chunk for tick, count in listed for chunk in range(count)]
+        assert sorted(chunks) == sorted(places)
     table = TickTable(chunks, page_store, pages)
     assert sorted(table.due(2**50)) == sorted(waiting)
     table.flush()

@@ -346,3 +346,17 @@ class LeaseModel(RuleBasedStateMachine):
 
 TestLeaseModel = LeaseModel.TestCase
 TestLeaseModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_when_the_first_lease_ends(bench):
+    """The server wakes then; not at all without a lease."""
+    assert bench.leases.next_wake_ms() is None
+    first_ms = bench.now_ms + KEEP_MS
+    bench.take("a", "one")
+    assert bench.leases.next_wake_ms() == first_ms
+    bench.pass_time(10)
+    bench.take("b", "two")
+    assert bench.leases.next_wake_ms() == first_ms
+    bench.pass_time(KEEP_MS - 10)
+    assert (bench.holder("one"), bench.holder("two")) == (None, "b")
+    assert bench.leases.next_wake_ms() == first_ms + 10

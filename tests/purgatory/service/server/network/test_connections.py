@@ -7,7 +7,7 @@ import zmq
 
 from purgatory.service.auth.access import Access
 from purgatory.service.encoding import encode
-from purgatory.service.protocol import Outcomes
+from purgatory.service.protocol import Outcomes, Ping
 from purgatory.service.server.commands import (
     ClientDisconnected,
     FetchOutcomes,
@@ -340,3 +340,17 @@ def test_rights_that_are_taken_away(connections, connection, posted, is_worker, 
         connections.add(Connection(b"r", "c", 0.0, "", access=Access("c", rights=rights)))
         connections.apply_access(NewList(*rights))
         assert connection.route in connections.by_route
+
+
+def test_a_full_server_looks_for_lost_connections(connections, connection, socket):
+    """By a ping to all, now and then; while there is room it does not look."""
+    for now, most, pings in (
+        (5.0, 2, 0),
+        (5.0, 1, 1),
+        (5.0 + 0.9 * module.PING_ALL_S, 1, 1),
+        (5.0 + module.PING_ALL_S, 1, 2),
+    ):
+        assert connections.has_room(most, now) is (most == 2)
+        assert socket.sent == [encode(Ping())] * pings
+    socket.error = GONE
+    assert connections.has_room(1, 5.0 + 2 * module.PING_ALL_S)

@@ -114,6 +114,53 @@ def test_what_wakes_the_thread(monkeypatch, may_read, unread, waiting_bytes, clo
     assert checks == ([] if closing else [unread or waiting_bytes > 0])
 
 
+@pytest.mark.skipif(COMPILED, reason="a compiled method wants a network thread")
+@pytest.mark.parametrize("clients_share", [False, True])
+@pytest.mark.parametrize("did_share", [False, True])
+@pytest.mark.parametrize("may", [False, True])
+@pytest.mark.parametrize("ready", [[], [3], [4], [3, 4]])
+def test_what_is_done_in_a_step(clients_share, did_share, may, ready):
+    """A turn begins while clients share, and once more when they no longer do."""
+    done, commands = [], ["command", None]
+    waiting = SimpleNamespace(
+        is_shared=did_share, begin=lambda *, is_shared: done.append(("begin", is_shared))
+    )
+    gates = SimpleNamespace(open=lambda *, is_drained: done.append(("open", is_drained)))
+    thread = SimpleNamespace(
+        descriptors=(3, 4),
+        mailbox=SimpleNamespace(recv=lambda _: commands.pop(0)),
+        connections=SimpleNamespace(
+            blocked={1: 1} if may else {}, retry_blocked=lambda: done.append("retry")
+        ),
+        reception=SimpleNamespace(waiting=waiting, gates=gates, closing=may),
+        _handle_command=done.append,
+        _monotonic=lambda: 7.0,
+        _ping_idle=lambda: done.append("ping"),
+        _requests=SimpleNamespace(is_shared=clients_share),
+        _unread=False,
+        _may_read=lambda: may,
+        _read=lambda: done.append("read"),
+        _may_take_waiting=lambda: may,
+        _take_waiting=lambda: done.append("take"),
+        _store=SimpleNamespace(
+            dispatch=lambda now, *, is_closing: done.append(("dispatch", now, is_closing))
+        ),
+    )
+    thread._has_unread = lambda: thread._unread
+    network.Network.step(thread, ready)
+    is_unread = 4 in ready
+    assert done == [
+        *["command"] * (3 in ready),
+        *["retry"] * may,
+        "ping",
+        *[("begin", clients_share)] * (clients_share or did_share),
+        *["read"] * (may and is_unread),
+        *["take"] * may,
+        ("open", not is_unread),
+        ("dispatch", 7.0, may),
+    ]
+
+
 def test_clients_that_share_are_read_with_pauses(server, peer, monkeypatch):
     """While the store thread works, and until it answers; a client that is alone has no pauses."""
     slept = []

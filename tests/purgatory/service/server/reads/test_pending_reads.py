@@ -192,6 +192,7 @@ def test_repeated_outcomes_come_one_frame_at_a_time(server):
         assert len(told) <= 256
     assert got == ids
     assert server.store_loop._reads.repeated.count == 0
+    assert len(submit_again(server, ids)[1]) == 256  # these got lost, too
 
 
 def test_repeated_outcomes_with_large_payloads(tmp_path):

@@ -12,7 +12,7 @@ from purgatory.service.protocol import (
     TimeoutExtension,
 )
 from purgatory.service.server.transactions import key_events
-from tests.testing.step_server import StepServer, job, operation, result
+from tests.testing.step_server import RecordingSink, StepServer, job, operation, result
 
 
 def test_a_limit(step_server):
@@ -257,3 +257,19 @@ def test_operations_and_due_jobs_are_counted_together(step_server, end):
     server.submit(operation("a", "k"), job("later", "k"), operation("other", "l"))
     assert end(server).counts == [4]
     assert server.query("due").state == "cancelled"
+
+
+def test_what_the_journal_has_of_events():
+    """Those that changed something, with their hold; a failure has none."""
+    sink = RecordingSink()
+    server = StepServer(None, sink=sink)
+    server.hello()
+    server.submit(operation("a", "k"), operation("b", "l"))
+    server.complete("k", 1, hold_ms=7)
+    server.fail("l")
+    server.complete("nobody")
+    server.fail("nobody")
+    server.pass_time(1)
+    events = [(event.key, event.hold_ms, bool(event.failed)) for event in sink.events]
+    assert events == [("k", 7, False), ("l", 0, True)]
+    server.store.close()
