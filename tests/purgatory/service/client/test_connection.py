@@ -85,6 +85,41 @@ def test_what_is_planned_is_done_at_its_time(monkeypatch, state, done):
         link.discard()
 
 
+@pytest.mark.skipif(COMPILED, reason="a compiled connection wants a session")
+def test_it_looks_for_another_server():
+    """With a socket to it, and a hello; the silent one keeps its own."""
+    session = SimpleNamespace(expects_frames=True, trial_hello=lambda: b"hello")
+    addresses = ("tcp://127.0.0.1:1", "tcp://127.0.0.1:2")
+    link = ServerConnection(addresses, session, SocketOptions(None, 10.0), None)
+    link._is_welcome = link._is_probed = link._has_choice = True
+    link._heard_at, link.probe_s, link._monotonic = 100.0, 3.3, lambda: 107.0
+    try:
+        link._look_for_life()
+        assert link._scout.is_under_way
+        assert link._scout.address != link._route.current
+        assert {link._scout.address, link._route.current} == set(addresses)
+    finally:
+        link.discard()
+
+
+@pytest.mark.skipif(COMPILED, reason="a compiled method cannot be replaced")
+@pytest.mark.parametrize("seconds", [0, 0.3])
+def test_the_pause_after_a_lost_connection(monkeypatch, seconds):
+    """It begins now; a connection that is gone already is not lost again."""
+    session = SimpleNamespace(standby=None, connection_lost=True)
+    link = ServerConnection(("tcp://127.0.0.1:1",), session, SocketOptions(None, 10.0), None)
+    lost = []
+    monkeypatch.setattr(link, "_disconnect", lost.append)
+    link._monotonic, link._away_since = lambda: 100.0, None
+    try:
+        link.drop("no reason", seconds, lost=True)
+        link.drop("another", 60.0)
+    finally:
+        link.discard()
+    assert (link.reconnect_at, link.no_answer_since) == (100.0 + seconds, 100.0)
+    assert (lost, link.error, session.connection_lost) == ([True], "no reason", False)
+
+
 @pytest.mark.skipif(COMPILED, reason="a compiled method cannot be replaced")
 @pytest.mark.parametrize(("now", "opens"), [(99.9, False), (100.0, True), (101.0, True)])
 def test_when_it_connects_again(monkeypatch, now, opens):

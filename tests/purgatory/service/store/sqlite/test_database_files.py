@@ -173,6 +173,21 @@ def test_a_copy_in_steps(path, tmp_path, monkeypatch):
     connection.close()
 
 
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_a_copy_that_fails(path, tmp_path, is_closed):
+    """The error names the file, and has the words of SQLite or of the system."""
+    connection, target = sqlite3.connect(path), tmp_path / "copy"
+    target.mkdir()
+    if is_closed:
+        connection.close()
+    reason = "Cannot operate on a closed database." if is_closed else "Is a directory"
+    with pytest.raises(StoreError) as caught:
+        copy_database(connection, target)
+    connection.close()
+    assert str(caught.value) == f"{target}: cannot copy the database there: {reason}"
+    assert {*tmp_path.iterdir()} == {path, target}
+
+
 def test_a_full_disk(path, monkeypatch):
     """A full disk ends the extending, and fails no commit."""
 
@@ -214,6 +229,16 @@ def test_a_log_is_extended_once_when_it_is_full(tmp_path, length, enough, extend
         assert preallocator.extend_if_full()
         assert file.stat().st_size == extended
     preallocator.close()
+
+
+def test_a_closed_log_is_left_alone(tmp_path):
+    """Nothing is written, or a full disk would be asked for room after each commit."""
+    file = tmp_path / "log"
+    file.write_bytes(b"x" * 1000)
+    preallocator = WalPreallocator(file, 10**9)
+    preallocator.close()
+    assert preallocator.extend_if_full()
+    assert file.stat().st_size == 1000
 
 
 def test_no_log(tmp_path):
