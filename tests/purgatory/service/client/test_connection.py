@@ -8,7 +8,7 @@ import zmq
 
 from purgatory.service import Client
 from purgatory.service.client import connection
-from purgatory.service.client.connection import ServerConnection
+from purgatory.service.client.connection import RECONNECT_DELAY_S, ServerConnection
 from purgatory.service.client.route.socket_options import SocketOptions
 from purgatory.service.encoding import encode
 from purgatory.service.protocol import Bye, StatsReply
@@ -100,6 +100,35 @@ def test_it_looks_for_another_server():
         assert {link._scout.address, link._route.current} == set(addresses)
     finally:
         link.discard()
+
+
+@pytest.mark.skipif(COMPILED, reason="a compiled method cannot be replaced")
+@pytest.mark.parametrize(
+    ("error", "dropped"),
+    [
+        ("", ("the connection was lost", 0, True)),
+        ("not connected yet", ("not connected yet", RECONNECT_DELAY_S, False)),
+    ],
+)
+def test_a_connection_that_ends(monkeypatch, error, dropped):
+    """A request may be the cause if the server had accepted the connection; else it backs off."""
+    link = ServerConnection(("tcp://127.0.0.1:1",), None, SocketOptions(None, 10.0), None)
+    link.error, received, found = error, [2, 1], []
+
+    def receive():
+        received.pop()
+        link.frames_pending = bool(received)
+
+    def drop(reason, seconds, *, lost=False):
+        found.append((reason, seconds, lost))
+
+    monkeypatch.setattr(link, "_receive", receive)
+    monkeypatch.setattr(link, "drop", drop)
+    try:
+        link._on_disconnected()
+    finally:
+        link.discard()
+    assert (received, found) == ([], [dropped])
 
 
 @pytest.mark.skipif(COMPILED, reason="a compiled method cannot be replaced")

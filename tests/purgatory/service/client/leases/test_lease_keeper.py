@@ -3,7 +3,7 @@
 import pytest
 
 from purgatory.service.client.futures import ReplyFuture
-from purgatory.service.client.leases.lease_keeper import KeptLease, LeaseKeeper
+from purgatory.service.client.leases.lease_keeper import JOIN_S, KeptLease, LeaseKeeper
 from purgatory.service.errors import RequestAbandoned, Unavailable
 
 
@@ -110,6 +110,7 @@ class Threads:
 
     def __init__(self, failing=0):
         self.started = 0
+        self.joined = []
         self.failing = failing
         self.keeper = LeaseKeeper(None, lambda: 0.0, "keeper", lambda _loop, _name: self)
         self.leases = [KeptLease("n", holder, 30_000, 0.0, list) for holder in "abc"]
@@ -121,6 +122,18 @@ class Threads:
 
     def wake(self):
         """There is nothing to wake."""
+
+    def join(self, timeout):
+        assert not self.keeper._leases
+        self.joined.append(timeout)
+
+
+def test_close_waits_for_the_thread():
+    """All leases are lost before; the wait is bounded, for an answer may not come."""
+    threads = Threads()
+    threads.keeper.add(threads.leases[0])
+    threads.keeper.close()
+    assert threads.joined == [JOIN_S]
 
 
 def test_a_thread_that_cannot_be_started():
