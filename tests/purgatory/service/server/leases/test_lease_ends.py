@@ -179,6 +179,21 @@ class TestFailingCommits:
         assert step_server.job("a").state == "cancelled"
 
 
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_job_is_cancelled_once_in_a_transaction(step_server, is_committed):
+    """A later cancellation finds it ended; after a failed commit it is as before."""
+    due(step_server, "a")
+    if not is_committed:
+        step_server.faults.fail()
+        step_server.ask(CancelJobs, ["a", "a"])
+        step_server.faults.clear()
+        step_server.let_pass(2100)
+        assert step_server.job("a").state == "ready"
+    assert step_server.ask(CancelJobs, ["a", "a"]).done == [True, False]
+    assert step_server.job_counts() == {("", "cancelled"): 1}
+    assert step_server.state.jobs.timings.by_kind[""].ended == [0, 0, 1]
+
+
 def test_a_restart_knows_what_was_cancelled(step_server):
     """The job of a worker that has not ended it is given to no other."""
     step_server.work()
