@@ -167,9 +167,10 @@ def test_when_it_connects_again(monkeypatch, now, opens):
 @pytest.mark.skipif(COMPILED, reason="a compiled connection wants a session")
 @pytest.mark.parametrize("frames", [0, 1, 3])
 def test_when_the_server_was_heard(frames):
-    """When frames came; not when the socket had none."""
+    """When frames came; not when the socket had none. It is probed anew after the next silence."""
     session = SimpleNamespace(standby=None, welcome=None, busy=False, handle=lambda message: [])
-    link = ServerConnection(("tcp://127.0.0.1:1",), session, SocketOptions(), None)
+    link = ServerConnection(("tcp://127.0.0.1:1",), session, SocketOptions(None, 10.0), None)
+    link._is_welcome, link._is_probed, link.probe_s = True, True, 2.0
     link._socket, waiting = SimpleNamespace(getsockopt=lambda option: zmq.POLLIN), [b"?"] * frames
 
     def receive(flags):
@@ -183,6 +184,7 @@ def test_when_the_server_was_heard(frames):
     finally:
         link.discard()
     assert link._heard_at == (7.0 if frames else 3.0)
+    assert link.next_look_at == (9.0 if frames else 43.0)
     assert (link.no_answer_since is None) == bool(frames)
 
 
