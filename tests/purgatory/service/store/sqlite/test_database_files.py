@@ -156,17 +156,20 @@ def test_after_a_checkpoint_it_is_written_over(path):
     store.close()
 
 
-def test_a_copy_in_steps(path, tmp_path, monkeypatch):
-    """It says how many bytes are copied; the copy is whole."""
+@pytest.mark.parametrize("in_steps", [True, False])
+def test_a_copy(path, tmp_path, monkeypatch, in_steps):
+    """It is whole; one in steps says how many bytes are copied."""
     monkeypatch.setattr(database_files, "_STEP_BYTES", 1 << 14)
     connection, told = sqlite3.connect(path, isolation_level=None), []
     connection.execute("CREATE TABLE texts (text)")
     connection.executemany("INSERT INTO texts VALUES (?)", [("x" * 1000,)] * 200)
-    copy_database(connection, tmp_path / "copy", lambda *sizes: told.append(sizes))
-    assert len(told) > 5
-    done = [done for done, _ in told]
-    assert done == sorted(done)
-    assert {of for _, of in told} == {done[-1]}
+    progress = (lambda *sizes: told.append(sizes)) if in_steps else None
+    copy_database(connection, tmp_path / "copy", progress)
+    if in_steps:
+        assert len(told) > 5
+        done = [done for done, _ in told]
+        assert done == sorted(done)
+        assert {of for _, of in told} == {done[-1]}
     copied = sqlite3.connect(tmp_path / "copy")
     assert copied.execute("SELECT count(*) FROM texts").fetchall() == [(200,)]
     copied.close()
