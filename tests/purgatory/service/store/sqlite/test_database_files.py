@@ -176,19 +176,27 @@ def test_a_copy(path, tmp_path, monkeypatch, in_steps):
     connection.close()
 
 
-@pytest.mark.parametrize("is_closed", [True, False])
-def test_a_copy_that_fails(path, tmp_path, is_closed):
+@pytest.mark.parametrize(
+    ("in_the_way", "reason"),
+    [
+        ("", "Cannot operate on a closed database."),
+        ("copy", "Is a directory"),
+        (".copy.unfinished", "Is a directory"),
+    ],
+)
+def test_a_copy_that_fails(path, tmp_path, in_the_way, reason):
     """The error names the file, and has the words of SQLite or of the system."""
     connection, target = sqlite3.connect(path), tmp_path / "copy"
-    target.mkdir()
-    if is_closed:
+    if in_the_way:
+        (tmp_path / in_the_way).mkdir()
+    else:
         connection.close()
-    reason = "Cannot operate on a closed database." if is_closed else "Is a directory"
+    before = {*tmp_path.iterdir()}
     with pytest.raises(StoreError) as caught:
         copy_database(connection, target)
     connection.close()
     assert str(caught.value) == f"{target}: cannot copy the database there: {reason}"
-    assert {*tmp_path.iterdir()} == {path, target}
+    assert {*tmp_path.iterdir()} == before
 
 
 def test_a_full_disk(path, monkeypatch):
