@@ -4,6 +4,7 @@ Files that the service makes are for their owner alone, whatever the umask. Any 
 `WalPreallocator`: the store thread alone.
 """
 
+import contextlib
 import os
 import sqlite3
 from collections.abc import Callable
@@ -109,7 +110,8 @@ def copy_database(
         unfinished.replace(target)
         fsync(target.parent)
     except (OSError, sqlite3.Error) as error:
-        unfinished.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            unfinished.unlink()
         reason = getattr(error, "strerror", None) or error
         raise StoreError(f"{target}: cannot copy the database there: {reason}") from error
 

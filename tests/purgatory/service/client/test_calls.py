@@ -182,4 +182,5 @@ def test_what_a_worker_is_told_of_its_leases():
     batch.resolve(Kept(1, [True, False, True], [2]))
     found = [reply.result() for reply in replies]
     assert found == [Keeping.KEPT, Keeping.LOST, Keeping.CANCELLED]
+    assert [one.name for one in found] == ["KEPT", "LOST", "CANCELLED"]
     assert [bool(one) for one in found] == [True, False, True]

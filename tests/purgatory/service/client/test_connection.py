@@ -8,7 +8,7 @@ import zmq
 
 from purgatory.service import Client
 from purgatory.service.client import connection
-from purgatory.service.client.connection import ServerConnection
+from purgatory.service.client.connection import RECONNECT_DELAY_S, ServerConnection
 from purgatory.service.client.route.scout import LOOK_S
 from purgatory.service.client.route.socket_options import SocketOptions
 from purgatory.service.encoding import encode
@@ -127,6 +127,70 @@ def test_what_is_planned_is_done_at_its_time(monkeypatch, state, done):
         link.discard()
 
 
+@pytest.mark.skipif(COMPILED, reason="a compiled connection wants a session")
+def test_it_looks_for_another_server():
+    """With a socket to it, and a hello; the silent one keeps its own."""
+    session = SimpleNamespace(expects_frames=True, trial_hello=lambda: b"hello")
+    addresses = ("tcp://127.0.0.1:1", "tcp://127.0.0.1:2")
+    link = ServerConnection(addresses, session, SocketOptions(None, 10.0), None)
+    link._is_welcome = link._is_probed = link._has_choice = True
+    link._heard_at, link.probe_s, link._monotonic = 100.0, 3.3, lambda: 107.0
+    try:
+        link._look_for_life()
+        assert link._scout.is_under_way
+        assert link._scout.address != link._route.current
+        assert {link._scout.address, link._route.current} == set(addresses)
+    finally:
+        link.discard()
+
+
+@pytest.mark.skipif(COMPILED, reason="a compiled method cannot be replaced")
+@pytest.mark.parametrize(
+    ("error", "dropped"),
+    [
+        ("", ("the connection was lost", 0, True)),
+        ("not connected yet", ("not connected yet", RECONNECT_DELAY_S, False)),
+    ],
+)
+def test_a_connection_that_ends(monkeypatch, error, dropped):
+    """A request may be the cause if the server had accepted the connection; else it backs off."""
+    link = ServerConnection(("tcp://127.0.0.1:1",), None, SocketOptions(None, 10.0), None)
+    link.error, received, found = error, [2, 1], []
+
+    def receive():
+        received.pop()
+        link.frames_pending = bool(received)
+
+    def drop(reason, seconds, *, lost=False):
+        found.append((reason, seconds, lost))
+
+    monkeypatch.setattr(link, "_receive", receive)
+    monkeypatch.setattr(link, "drop", drop)
+    try:
+        link._on_disconnected()
+    finally:
+        link.discard()
+    assert (received, found) == ([], [dropped])
+
+
+@pytest.mark.skipif(COMPILED, reason="a compiled method cannot be replaced")
+@pytest.mark.parametrize("seconds", [0, 0.3])
+def test_the_pause_after_a_lost_connection(monkeypatch, seconds):
+    """It begins now; a connection that is gone already is not lost again."""
+    session = SimpleNamespace(standby=None, connection_lost=True)
+    link = ServerConnection(("tcp://127.0.0.1:1",), session, SocketOptions(None, 10.0), None)
+    lost = []
+    monkeypatch.setattr(link, "_disconnect", lost.append)
+    link._monotonic, link._away_since = lambda: 100.0, None
+    try:
+        link.drop("no reason", seconds, lost=True)
+        link.drop("another", 60.0)
+    finally:
+        link.discard()
+    assert (link.reconnect_at, link.no_answer_since) == (100.0 + seconds, 100.0)
+    assert (lost, link.error, session.connection_lost) == ([True], "no reason", False)
+
+
 @pytest.mark.skipif(COMPILED, reason="a compiled method cannot be replaced")
 @pytest.mark.parametrize(("now", "opens"), [(99.9, False), (100.0, True), (101.0, True)])
 def test_when_it_connects_again(monkeypatch, now, opens):
@@ -146,9 +210,13 @@ def test_when_it_connects_again(monkeypatch, now, opens):
 @pytest.mark.parametrize("frames", [0, 1, 3, connection.FRAMES_PER_STEP + 1])
 @pytest.mark.parametrize("is_told", [True, False])
 def test_when_the_server_was_heard(frames, is_told):
-    """When frames came; not when the socket had none. A step receives so many."""
+    """When frames came, so many in a step; not when the socket had none.
+
+    It is probed anew after the next silence.
+    """
     session = SimpleNamespace(standby=None, welcome=None, busy=False, handle=lambda message: [])
-    link = ServerConnection(("tcp://127.0.0.1:1",), session, SocketOptions(), None)
+    link = ServerConnection(("tcp://127.0.0.1:1",), session, SocketOptions(None, 10.0), None)
+    link._is_welcome, link._is_probed, link.probe_s = True, True, 2.0
     waiting = [b"?"] * frames
     link._socket = SimpleNamespace(getsockopt=lambda _: zmq.POLLIN * (bool(waiting) or not is_told))
 
@@ -164,6 +232,7 @@ def test_when_the_server_was_heard(frames, is_told):
     finally:
         link.discard()
     assert link._heard_at == (7.0 if frames else 3.0)
+    assert link.next_look_at == (9.0 if frames else 43.0)
     assert (link.no_answer_since is None) == bool(frames)
     assert link.frames_pending is link._sent is bool(waiting)
 

@@ -50,6 +50,16 @@ def test_all_threads_get_the_same_condition(future):
     assert all(condition is future._condition for condition in found)
 
 
+def test_a_failure_is_raised(future):
+    """By each call of `result`; `exception` returns it."""
+    error = ValueError("no")
+    reject(future, error)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no"):
+            future.result(0)
+    assert future.exception(0) is error
+
+
 def test_waiters_are_notified(future):
     """By `result`, by a callback, and by `wait`."""
     told = []

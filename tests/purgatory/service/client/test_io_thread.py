@@ -347,15 +347,17 @@ def test_a_client_that_cannot_be_made(monkeypatch):
 
 @pytest.mark.skipif(COMPILED, reason="a compiled method cannot be replaced")
 def test_a_thread_that_cannot_go_on(server, connect):
-    """If each step fails, its calls do, and say why."""
-    client = connect(server)
+    """If so many steps fail in a row, its calls do, and say why."""
+    client, steps = connect(server), []
 
     def fail():
+        steps.append(1)
         raise ValueError("broken caf\udce9")
 
     client._io_thread._connection.step = fail
     with pytest.raises(Unavailable, match="the client has failed: ValueError: broken"):
         client.defer("k").result(HANG)
+    assert len(steps) == io_thread.MAX_FAILURES
     client._io_thread.thread.join(HANG)
     with pytest.raises(Unavailable, match="the client has failed: ValueError: broken"):
         client.defer("k")

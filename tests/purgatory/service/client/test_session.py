@@ -294,6 +294,20 @@ def test_unanswered_messages_are_resent_on_a_new_connection(talk):
     assert b.acknowledged
 
 
+@pytest.mark.parametrize("lost", [True, False])
+@pytest.mark.parametrize("is_accepted", [True, False])
+def test_which_connections_a_message_loses(talk, lost, is_accepted):
+    """Those that were lost after a welcome: the message may be the cause."""
+    call = talk.ask(Complete, Completion("k"))
+    assert len(talk.sent()) == 1
+    for _ in range(MAX_SENDINGS):
+        assert not call.done()
+        talk.session.on_disconnected(lost)
+        if is_accepted:
+            talk.connect()
+    assert call.done() == (lost and is_accepted)
+
+
 @pytest.mark.parametrize("code", ["hello", "closing", "too-many-clients", "standby"])
 def test_transient_errors(talk, code):
     """The messages are sent again on another connection."""

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from purgatory.service.server.clock import JUMP_MS, ServiceClock, boot_id
+from purgatory.service.server.clock import JUMP_MS, ServiceClock, Stamp, boot_id
 from tests.testing.step_server import START_MS, ManualTime
 
 
@@ -87,3 +87,20 @@ def test_a_store_that_has_the_clock():
     assert (clock.shift_ms, clock.now_ms()) == (0, 5)
     moved.ms += 7
     assert clock.now_ms() == 12
+
+
+@pytest.mark.parametrize(("clock_ms", "forgets"), [(4, False), (5, False), (6, True)])
+def test_what_is_of_one_stamp_alone(clock_ms, forgets):
+    """A later stamp has no events yet, and is closed for no key; it never goes back."""
+    stamp = Stamp(5)
+    stamp.add_event("completed", failed=False)
+    stamp.add_event("failed", failed=True)
+    stamp.close(["closed"])
+    stamp.follow(clock_ms)
+    assert stamp.now_ms == max(5, clock_ms)
+    assert stamp.keys == (set() if forgets else {"completed", "failed"})
+    assert stamp.failed_keys == (set() if forgets else {"failed"})
+    for key, later in (("open", 0), ("closed", not forgets), ("closed", 0)):
+        before = stamp.now_ms
+        stamp.open_for(key)
+        assert stamp.now_ms - before == later

@@ -12,9 +12,17 @@ from purgatory.service.protocol import Cancel, Complete, Completion, Fail, KeyFa
 from purgatory.service.server.memory import (
     PROCESS_BYTES,
     StoredMemoryCheck,
+    client_bytes,
+    held_bytes,
     job_bytes,
+    limit_bytes,
     operation_bytes,
+    outcome_bytes,
+    reply_bytes,
+    session_bytes,
+    spread_bytes,
     text_bytes,
+    value_bytes,
 )
 from purgatory.service.server.records import retention
 from purgatory.service.server.records.remembered_replies import RememberedReplies, session_key
@@ -212,6 +220,19 @@ def test_a_start_with_a_little_more_than_it_may_take(step_server):
     StoredMemoryCheck(step_server.store, 0).check(10**12)
 
 
+def test_stored_operations_are_estimated_as_loaded_ones(step_server):
+    """Pending and ended operations, whatever the alphabets of their ids, kinds and keys."""
+    step_server.submit(
+        operation("ä€" * 20, "k", kind="pay"), operation("o", "ü" * 30, "l", kind="pay" * 9)
+    )
+    step_server.submit(operation("€" * 30, "ended"))
+    step_server.complete("ended")
+    step_server.crash()
+    size = step_server.state.memory_bytes - step_server.state.clients.bytes
+    with pytest.raises(ServerError, match=f"takes about {size} bytes"):
+        StoredMemoryCheck(step_server.store, PROCESS_BYTES).check(PROCESS_BYTES + 1)
+
+
 @pytest.mark.parametrize("what", ["held", "values", "replies"])
 def test_a_start_with_large_values(full, what):
     """They are counted before they are read."""
@@ -243,6 +264,30 @@ def test_estimates_of_the_common_case():
     assert two - one == three - two
     long, wide = (operation_bytes(op_id, "", ("key",)) for op_id in ("long", "wäde"))
     assert wide - long == text_bytes("wäde") - text_bytes("long")
+
+
+@pytest.mark.parametrize("text", ["a" * 99, "ä" * 99])
+def test_a_longer_text_takes_so_much_more(text):
+    """Whatever it names."""
+    for size_of in (
+        *(outcome_bytes, session_bytes, limit_bytes, client_bytes),
+        lambda key: held_bytes(key, 0),
+        lambda key: job_bytes([], [key]),
+        lambda op_id: operation_bytes(op_id, "", ("k",)),
+        lambda key: operation_bytes("o", "", (key,)),
+    ):
+        assert size_of(text) == size_of("") + text_bytes(text)
+
+
+def test_a_longer_value_takes_so_much_more():
+    """Of an operation, an event or a reply."""
+    for size_of in (
+        *(value_bytes, reply_bytes),
+        lambda length: held_bytes("k", length),
+        lambda length: spread_bytes(2, length),
+    ):
+        assert size_of(500) == size_of(0) + 500 > 500
+    assert spread_bytes(9, 0) > spread_bytes(2, 0)
 
 
 def test_estimates_of_texts():

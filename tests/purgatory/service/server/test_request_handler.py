@@ -16,8 +16,11 @@ from purgatory.service.protocol import (
     Acknowledge,
     Cancel,
     Extend,
+    Failure,
     How,
     Query,
+    Submit,
+    Submitted,
     TimeoutExtension,
     Unread,
 )
@@ -58,6 +61,19 @@ def test_a_client_that_is_not_connected_gets_its_outcomes_later(server):
     assert server.complete_and_push("a's key")[1] == []
     server.hello()
     assert len(server.fetch_outcomes()) == 1
+
+
+def test_an_unexpected_error(server, caplog):
+    """Its request is refused and logged; the others of its transaction are done."""
+    server.post(Submit, [operation("before")])
+    server.post(Cancel, [["no text"]])
+    server.post(Submit, [operation("after")])
+    replies, _ = server.step()
+    assert [type(one) for one in replies if one.seq != 2] == [Submitted, Submitted]
+    [refused] = [one for one in replies if one.seq == 2]
+    assert isinstance(refused, Failure)
+    assert "a request of client 'c' has failed" in caplog.text
+    assert [server.query(op_id).state for op_id in ("before", "after")] == ["pending"] * 2
 
 
 def test_what_an_administrator_reaches(server):

@@ -399,6 +399,12 @@ class TestOthers:
         assert store.stored_bytes() > 0
         assert store.trouble() == ""
 
+    def test_closing(self, store):
+        """It says so: what happens to its files is no trouble then."""
+        assert not store.is_closing
+        store.close()
+        assert store.is_closing
+
     def test_a_lost_store(self, store):
         """Once it is known to be lost, nothing is written."""
         store.lost = OSError("gone")

@@ -4,7 +4,7 @@ import pytest
 from msgspec import Raw
 
 from purgatory.service.store.packed_operations import PackedBatch
-from purgatory.service.store.rows import OperationBatch, Options
+from purgatory.service.store.rows import OperationBatch, Options, StoredOperation
 
 
 def batch(count=3, options=None):
@@ -23,6 +23,12 @@ def test_what_was_packed_is_read():
     assert {(one.client, one.deadline_ms, one.keys, one.payload) for one in found} == {
         ("me", 1100, ("k",), b"\x01")
     }
+
+
+def test_a_short_operation():
+    """Columns that its row lacks are read as of an operation that asks for nothing special."""
+    [one] = PackedBatch.of(OperationBatch(5, "me", 100, [["op", ["k"], 1000]])).all()
+    assert one == StoredOperation(5, "me", "op", "", 100, 1100, 1, ("k",), None)
 
 
 def test_some_are_read():

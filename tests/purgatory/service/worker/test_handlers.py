@@ -39,6 +39,14 @@ def test_delays_of_a_retry():
     assert check_retry(3, 0, 2) == Retry(3, 0.0, 2.0)
 
 
+def test_how_many_attempts():
+    """As many as the server takes."""
+    assert [check_retry(count, 1, 2).max_attempts for count in (1, 2**31 - 1)] == [1, 2**31 - 1]
+    for count in (0, 2**31):
+        with pytest.raises(ValueError, match=f"max_attempts is {count}; expected"):
+            check_retry(count, 1, 2)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [

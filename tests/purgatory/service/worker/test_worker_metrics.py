@@ -62,6 +62,18 @@ def test_without_a_port_nothing_is_served(serve):
     assert Worker(serve().address, name="shop").metrics_port is None
 
 
+def test_a_port_that_is_set_later(serve):
+    """The next run serves there, at an address that the worker checks."""
+    worker = Worker(serve().address, name="shop")
+    worker.on("mail")(print)
+    with pytest.raises(TypeError, match="addr is 5"):
+        worker.serve_metrics_at(0, 5)
+    worker.serve_metrics_at(0)
+    with worker:
+        eventually(lambda: worker.metrics_port)
+        assert scrape(worker.metrics_port)["purgatory_worker_running_handlers",] == 0
+
+
 def test_a_port_that_is_taken(serve):
     """The worker does not run, and says so."""
     first = Worker(serve().address, name="shop", metrics_port=0)

@@ -178,6 +178,27 @@ def test_a_watch_that_is_refused(asking):
     assert result == 5
 
 
+def test_a_watch_that_cannot_be_asked_for(asking, monkeypatch):
+    """The caller gets the error itself; another wait for the job ends, and a later one asks."""
+    client, others = asking.client, []
+
+    def interrupt(*_):
+        others.append(asking.later(lambda client: client.result("a")))
+        eventually(lambda: len(client._job_waits._watches["a"].futures) == 2)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(client, "_call", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            client.result("a")
+    with pytest.raises(Unavailable, match="the call was not made"):
+        others[0].result(HANG)
+    _, result = asking.ask(
+        lambda client: client.result("a"), lambda seq: JobStates(seq, [done("a")])
+    )
+    assert result == 5
+
+
 def test_an_answer_that_is_too_large(asking):
     """Fewer jobs are asked for at a time."""
     futures = [asking.later(lambda client, n=n: client.result(f"{n}")) for n in range(4)]

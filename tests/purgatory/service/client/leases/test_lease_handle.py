@@ -111,13 +111,17 @@ def test_a_restart_of_the_server(tmp_path, serve, connect):
 
 
 def test_a_lease_that_is_lost(server, connect):
-    """The server has given it to another: the event tells, and the end says nothing."""
+    """The event tells, and the end says nothing; the handle's next lease has another event."""
     client = connect(server)
     with client.lease("n", keep=0.3) as lease:
         held = server.state.named_leases.by_name["n"].held
         assert connect(server).lease_calls.end("n", held.holder).result(HANG)
         assert lease.lost.wait(HANG)
         assert repr(lease) == "<LeaseHandle 'n', lost>"
+    lost = lease.lost
+    with lease:
+        assert not lease.lost.is_set()
+    assert lost.is_set()
 
 
 def test_a_client_that_is_closed(server, connect):
@@ -181,15 +185,18 @@ def test_one_coroutine_has_it(server):
 
 
 def test_a_lease_that_is_lost_in_a_coroutine(server):
-    """Its event tells the loop."""
+    """Its event tells the loop; the handle's next lease has another event."""
 
     async def main():
-        async with AsyncClient(server.address) as client, client.lease("n", keep=0.3) as lease:
-            assert not lease.lost.is_set()
-            holder = server.state.named_leases.by_name["n"].held.holder
-            await client.result_of(client.calls.lease_calls.end("n", holder))
-            await asyncio.wait_for(lease.lost.wait(), HANG)
-            assert repr(lease) == "<AsyncLeaseHandle 'n', lost>"
+        async with AsyncClient(server.address) as client:
+            async with client.lease("n", keep=0.3) as lease:
+                assert not lease.lost.is_set()
+                holder = server.state.named_leases.by_name["n"].held.holder
+                await client.result_of(client.calls.lease_calls.end("n", holder))
+                await asyncio.wait_for(lease.lost.wait(), HANG)
+                assert repr(lease) == "<AsyncLeaseHandle 'n', lost>"
+            async with lease:
+                assert not lease.lost.is_set()
 
     asyncio.run(main())
 

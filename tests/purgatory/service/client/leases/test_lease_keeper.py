@@ -3,7 +3,7 @@
 import pytest
 
 from purgatory.service.client.futures import ReplyFuture
-from purgatory.service.client.leases.lease_keeper import KeptLease, LeaseKeeper
+from purgatory.service.client.leases.lease_keeper import JOIN_S, KeptLease, LeaseKeeper
 from purgatory.service.errors import RequestAbandoned, Unavailable
 
 
@@ -105,23 +105,58 @@ def test_removed(bench):
     assert bench.lost == []
 
 
+class Threads:
+    """The threads that a keeper has started, of which the first so many fail; none runs."""
+
+    def __init__(self, failing=0):
+        self.started = 0
+        self.joined = []
+        self.failing = failing
+        self.keeper = LeaseKeeper(None, lambda: 0.0, "keeper", lambda _loop, _name: self)
+        self.leases = [KeptLease("n", holder, 30_000, 0.0, list) for holder in "abc"]
+
+    def start(self):
+        self.started += 1
+        if self.started <= self.failing:
+            raise RuntimeError("can't start new thread")
+
+    def wake(self):
+        """There is nothing to wake."""
+
+    def join(self, timeout):
+        assert not self.keeper._leases
+        self.joined.append(timeout)
+
+
+def test_close_waits_for_the_thread():
+    """All leases are lost before; the wait is bounded, for an answer may not come."""
+    threads = Threads()
+    threads.keeper.add(threads.leases[0])
+    threads.keeper.close()
+    assert threads.joined == [JOIN_S]
+
+
 def test_a_thread_that_cannot_be_started():
     """The next lease has another try."""
-    started, errors = [], [RuntimeError("can't start new thread")]
-
-    class Thread:
-        def start(self):
-            started.append(self)
-            if errors:
-                raise errors.pop()
-
-        def wake(self):
-            """There is nothing to wake."""
-
-    keeper = LeaseKeeper(None, lambda: 0.0, "keeper", lambda _loop, _name: Thread())
-    leases = [KeptLease("n", holder, 30_000, 0.0, list) for holder in "abc"]
+    threads = Threads(failing=1)
     with pytest.raises(RuntimeError):
-        keeper.add(leases[0])
-    for lease in leases[1:]:
-        keeper.add(lease)
-    assert len(started) == 2
+        threads.keeper.add(threads.leases[0])
+    for lease in threads.leases[1:]:
+        threads.keeper.add(lease)
+    assert threads.started == 2
+
+
+def test_the_thread_ends_with_the_last_lease():
+    """The next lease gets another thread; before, all share one."""
+    threads = Threads()
+    first, second, third = threads.leases
+    for lease in (first, second):
+        threads.keeper.add(lease)
+        assert not threads.keeper.finished()
+    threads.keeper.remove(first)
+    assert not threads.keeper.finished()
+    threads.keeper.remove(second)
+    assert threads.started == 1
+    assert threads.keeper.finished()
+    threads.keeper.add(third)
+    assert threads.started == 2

@@ -3,13 +3,22 @@
 import pytest
 
 from purgatory.service.job_messages import JobFilter
+from purgatory.service.protocol import own_key
 from purgatory.service.server.jobs.job_index import (
     DUE_START,
     NEWEST_START,
     JobIndex,
     matches,
 )
-from purgatory.service.server.records.job_record import DEAD, READY, RUNNING, SCHEDULED, JobRecord
+from purgatory.service.server.records.job_record import (
+    DEAD,
+    DONE,
+    READY,
+    RUNNING,
+    SCHEDULED,
+    STATE_COUNT,
+    JobRecord,
+)
 from purgatory.service.store.rows import Options
 
 
@@ -64,6 +73,18 @@ def test_filters(index):
     assert found(index, client="d") == [3]
     assert found(index, state="scheduled", kind="bill") == [3]
     assert found(index, tag="unknown") == []
+
+
+@pytest.mark.parametrize("state", range(STATE_COUNT))
+def test_keys_of_a_loaded_job(index, state):
+    """Those of `unless` can cancel a job that has not ended; a job's own key is none of them."""
+    for number, keys in ((1, ("k", own_key("job-1"))), (2, (own_key("job-2"),))):
+        job = JobRecord(number, f"job-{number}", "c", "mail", 0)
+        job.keys, job.state = keys, state
+        index.add(job)
+    assert {key: [*jobs] for key, jobs in index.by_key.items()} == (
+        {"k": [1]} if state < DONE else {}
+    )
 
 
 def test_moving(index):

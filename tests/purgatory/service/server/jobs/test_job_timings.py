@@ -27,6 +27,13 @@ def test_attempts():
     assert (mail.attempts, mail.failed_attempts) == (2, 1)
 
 
+def test_bounds_that_dashboards_name():
+    """They are labels of metrics: five milliseconds to two hours."""
+    seconds = [bound / 1000 for bound in TIMING_BOUNDS_MS]
+    assert seconds[:8] == [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1]
+    assert seconds[8:] == [2.5, 5, 10, 30, 60, 5 * 60, 30 * 60, 2 * 3600]
+
+
 def test_a_clock_that_was_set_back():
     """Nothing takes less than no time."""
     timings = JobTimings()

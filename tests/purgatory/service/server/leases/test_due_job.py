@@ -5,7 +5,9 @@ import pytest
 from purgatory.service.job_messages import JOB_STATES, RetryJobs
 from purgatory.service.protocol import How, Keep, Lease, LeaseEnd
 from purgatory.service.server.commands import ClientDisconnected
+from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.leases.job_leases import MAX_LOSSES
+from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 from purgatory.service.server.records.job_record import READY, RETRYING, RUNNING, SCHEDULED
 from tests.testing.step_server import job, step_server
 
@@ -33,6 +35,13 @@ def due(server, *op_ids, **others):
     server.submit(*[job(op_id, **others) for op_id in op_ids])
     server.pass_time(1001)
     return server.leased
+
+
+def test_when_a_job_was_due():
+    """At the end of its submission, unless it was moved."""
+    record = OutcomeRecord(1, 1, "op", ClientRecord("ada"), "expired", 5000)
+    assert DueJob(record, "mail").due_ms == 5000
+    assert DueJob(record, "mail", due_ms=7000).due_ms == 7000
 
 
 def test_the_states_of_a_job(step_server):

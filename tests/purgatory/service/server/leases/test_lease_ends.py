@@ -3,7 +3,7 @@
 import pytest
 
 from purgatory.service.encoding import unpack
-from purgatory.service.job_messages import Reschedule, RescheduleJobs, RetryJobs
+from purgatory.service.job_messages import CancelJobs, Reschedule, RescheduleJobs, RetryJobs
 from purgatory.service.protocol import (
     How,
     LeaseEnd,
@@ -151,6 +151,58 @@ class TestFailures:
             step_server.work(route=b"x", attempts=2)
         [dead] = step_server.dead()
         assert (dead.attempts, dead.error.split(":")[0]) == (2, "WorkerGone")
+
+
+class TestFailingCommits:
+    def test_a_lease_that_ends_meanwhile(self, step_server):
+        """A later transaction ends it; another worker gets the job."""
+        step_server.work(lease_ms=500)
+        due(step_server, "a")
+        step_server.faults.fail()
+        step_server.let_pass(600)
+        assert step_server.state.leases.counts.leased == 1
+        step_server.faults.clear()
+        step_server.let_pass(2100)
+        assert step_server.state.leases.counts.leased == 0
+        [leased] = step_server.work(route=b"other")
+        assert (leased.op_id, leased.attempt) == ("a", 2)
+
+    def test_a_time_to_begin_that_ends_meanwhile(self, step_server):
+        """A later transaction cancels the job."""
+        step_server.submit(job("a", timeout_ms=0, start_within_ms=500))
+        step_server.pass_time(1)
+        step_server.faults.fail()
+        step_server.let_pass(600)
+        assert step_server.job("a").state == "ready"
+        step_server.faults.clear()
+        step_server.let_pass(2100)
+        assert step_server.job("a").state == "cancelled"
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_job_is_cancelled_once_in_a_transaction(step_server, is_committed):
+    """A later cancellation finds it ended; after a failed commit it is as before."""
+    due(step_server, "a")
+    if not is_committed:
+        step_server.faults.fail()
+        step_server.ask(CancelJobs, ["a", "a"])
+        step_server.faults.clear()
+        step_server.let_pass(2100)
+        assert step_server.job("a").state == "ready"
+    assert step_server.ask(CancelJobs, ["a", "a"]).done == [True, False]
+    assert step_server.job_counts() == {("", "cancelled"): 1}
+    assert step_server.state.jobs.timings.by_kind[""].ended == [0, 0, 1]
+
+
+def test_a_restart_knows_what_was_cancelled(step_server):
+    """The job of a worker that has not ended it is given to no other."""
+    step_server.work()
+    due(step_server, "a")
+    assert step_server.ask(CancelJobs, ["a"]).done == [True]
+    assert step_server.job("a").state == "running"
+    step_server.crash()
+    assert step_server.work() == []
+    assert step_server.job("a").state == "cancelled"
 
 
 class TestMoves:

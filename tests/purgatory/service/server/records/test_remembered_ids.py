@@ -34,6 +34,7 @@ def remember(ids, *op_ids):
 def test_an_id_is_found_until_its_row_is_deleted():
     """Others are not, and an id may have several rows."""
     ids = RememberedIds(b"key")
+    assert (ids.last_place, ids.settled_place, ids.dumped_place) == (0, 0, 0)
     assert ids.places("a") == []
     first, _, third = remember(ids, "a", "b", "a")
     assert ids.places("a") == [first, third]

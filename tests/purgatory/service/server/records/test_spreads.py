@@ -209,6 +209,7 @@ def test_a_crash_between_two_portions(server, steps, value):
     if steps:
         assert len(outcomes_in_store(server)) == COUNT
         assert not server.state.spreads.in_order
+        assert [row.ended for row in server.store.spreads() if row.last_seq] == [COUNT]
     server.submit(operation("later", "k"))
     before = len(server.sink.events)
     post_complete(server, value=value)
@@ -245,6 +246,19 @@ def test_a_request_that_is_sent_again_meanwhile(server):
     post_complete(server)
     replies, _ = server.step()
     assert replies == [Completed(1, [COUNT])] * 2
+
+
+def test_a_request_that_is_sent_again_into_a_failing_commit(server):
+    """It is not refused, for its event is on disk: the end answers both."""
+    server.submit(*(operation(op_id, "k") for op_id in IDS))
+    post_complete(server)
+    server.step(once=True)
+    post_complete(server)
+    server.faults.fail()
+    assert server.step(once=True)[0] == []
+    server.faults.clear()
+    server.time.ms += 2000
+    assert server.step()[0] == [Completed(1, [COUNT])] * 2
 
 
 def test_a_limit(server):

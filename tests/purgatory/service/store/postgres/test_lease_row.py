@@ -55,6 +55,13 @@ def test_a_database_without_tables(make, partition):
         make("", partition).look()
 
 
+def test_a_row_that_is_gone(row, postgres):
+    """The error names the database, and says what is missing."""
+    postgres.execute("DELETE FROM purgatory.lease")
+    with pytest.raises(StoreError, match=r"postgresql:.*: the row of the lease is missing"):
+        row.look()
+
+
 def test_one_takes_over(row, make):
     """The other one finds that the row has changed."""
     other = make("b")

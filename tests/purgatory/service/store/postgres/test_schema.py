@@ -111,11 +111,12 @@ def test_other_tables_beside_ours(postgres):
     assert tables(postgres) == {"songs", *TABLE_NAMES}
 
 
-def test_a_table_that_is_gone(postgres):
-    """It is named."""
+@pytest.mark.parametrize("table", ["spreads", "attempts"])
+def test_a_table_that_is_gone(postgres, table):
+    """It is named, whichever version it came with."""
     set_up(postgres.url)
-    postgres.execute("DROP TABLE purgatory.spreads")
-    with pytest.raises(StoreError, match="lacks the table 'spreads'"):
+    postgres.execute(f"DROP TABLE purgatory.{table}")
+    with pytest.raises(StoreError, match=f"lacks the table '{table}'"):
         set_up(postgres.url)
 
 

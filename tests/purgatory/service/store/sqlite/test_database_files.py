@@ -156,21 +156,47 @@ def test_after_a_checkpoint_it_is_written_over(path):
     store.close()
 
 
-def test_a_copy_in_steps(path, tmp_path, monkeypatch):
-    """It says how many bytes are copied; the copy is whole."""
+@pytest.mark.parametrize("in_steps", [True, False])
+def test_a_copy(path, tmp_path, monkeypatch, in_steps):
+    """It is whole; one in steps says how many bytes are copied."""
     monkeypatch.setattr(database_files, "_STEP_BYTES", 1 << 14)
     connection, told = sqlite3.connect(path, isolation_level=None), []
     connection.execute("CREATE TABLE texts (text)")
     connection.executemany("INSERT INTO texts VALUES (?)", [("x" * 1000,)] * 200)
-    copy_database(connection, tmp_path / "copy", lambda *sizes: told.append(sizes))
-    assert len(told) > 5
-    done = [done for done, _ in told]
-    assert done == sorted(done)
-    assert {of for _, of in told} == {done[-1]}
+    progress = (lambda *sizes: told.append(sizes)) if in_steps else None
+    copy_database(connection, tmp_path / "copy", progress)
+    if in_steps:
+        assert len(told) > 5
+        done = [done for done, _ in told]
+        assert done == sorted(done)
+        assert {of for _, of in told} == {done[-1]}
     copied = sqlite3.connect(tmp_path / "copy")
     assert copied.execute("SELECT count(*) FROM texts").fetchall() == [(200,)]
     copied.close()
     connection.close()
+
+
+@pytest.mark.parametrize(
+    ("in_the_way", "reason"),
+    [
+        ("", "Cannot operate on a closed database."),
+        ("copy", "Is a directory"),
+        (".copy.unfinished", "Is a directory"),
+    ],
+)
+def test_a_copy_that_fails(path, tmp_path, in_the_way, reason):
+    """The error names the file, and has the words of SQLite or of the system."""
+    connection, target = sqlite3.connect(path), tmp_path / "copy"
+    if in_the_way:
+        (tmp_path / in_the_way).mkdir()
+    else:
+        connection.close()
+    before = {*tmp_path.iterdir()}
+    with pytest.raises(StoreError) as caught:
+        copy_database(connection, target)
+    connection.close()
+    assert str(caught.value) == f"{target}: cannot copy the database there: {reason}"
+    assert {*tmp_path.iterdir()} == before
 
 
 def test_a_full_disk(path, monkeypatch):
@@ -214,6 +240,16 @@ def test_a_log_is_extended_once_when_it_is_full(tmp_path, length, enough, extend
         assert preallocator.extend_if_full()
         assert file.stat().st_size == extended
     preallocator.close()
+
+
+def test_a_closed_log_is_left_alone(tmp_path):
+    """Nothing is written, or a full disk would be asked for room after each commit."""
+    file = tmp_path / "log"
+    file.write_bytes(b"x" * 1000)
+    preallocator = WalPreallocator(file, 10**9)
+    preallocator.close()
+    assert preallocator.extend_if_full()
+    assert file.stat().st_size == 1000
 
 
 def test_no_log(tmp_path):

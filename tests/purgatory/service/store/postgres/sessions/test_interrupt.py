@@ -1,7 +1,9 @@
 """Interrupt: ends waits soon."""
 
+import select
 import threading
 import time
+from types import SimpleNamespace
 
 from purgatory.service.store.postgres.sessions.interrupt import Interrupt
 from tests.testing.purgatory_harness import HANG
@@ -19,6 +21,17 @@ def test_it_ends_a_wait():
     assert interrupt.is_set
     interrupt.wait(HANG)
     interrupt.close()
+
+
+def test_how_long_a_wait_lasts(monkeypatch):
+    """So many seconds, unless it is set: the system takes milliseconds."""
+    asked = []
+    poll = SimpleNamespace(register=lambda *_: None, poll=asked.append)
+    monkeypatch.setattr(select, "poll", lambda: poll)
+    interrupt = Interrupt()
+    interrupt.wait(1.5)
+    interrupt.close()
+    assert asked == [1500]
 
 
 def test_deadlines():
