@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import pytest
+
 import mq
 
 
@@ -21,3 +23,9 @@ def test_commands_can_be_subclassed():
     mailbox.recv(0).deliver()
     assert got == [3]
     mailbox.close()
+
+
+def test_a_command_without_a_delivery_is_refused():
+    """It would be lost in silence."""
+    with pytest.raises(NotImplementedError):
+        mq.Command("destination").deliver()

@@ -4,6 +4,7 @@ import gc
 import os
 import select
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -76,6 +77,25 @@ def test_any_poller_can_watch_it(signaler):
 def test_wait_ends_at_its_timeout(signaler):
     """Without a signal wait returns False."""
     assert not signaler.wait(0.001)
+
+
+@pytest.mark.parametrize("timeout", [2**31 / 1000, 1e10, float("inf")])
+def test_a_wait_may_be_longer_than_the_system_can_wait(signaler, timeout):
+    """poll(2) takes 31 bits of milliseconds."""
+    signaler.send()
+    assert signaler.wait(timeout)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "timeout_ms"),
+    [(None, ()), (-1, (0,)), (0.25, (250,)), (3.5, (3500,)), (1e10, (2**31 - 1,))],
+)
+def test_a_timeout_in_seconds(signaler, monkeypatch, timeout, timeout_ms):
+    """poll(2) takes milliseconds."""
+    given = []
+    monkeypatch.setattr(signaler, "_poll", SimpleNamespace(poll=lambda *ms: given.append(ms)))
+    signaler.wait(timeout)
+    assert given == [timeout_ms]
 
 
 def test_close_gives_the_descriptors_back(signaler):

@@ -165,6 +165,26 @@ def test_a_release_that_fails(monkeypatch, error, failures, tries):
     assert operation.calls == ["complete"]
 
 
+@pytest.mark.skipif(COMPILED, reason="compiled functions cannot be replaced")
+@pytest.mark.parametrize("failures", [1, MAX_ATTEMPTS, MAX_ATTEMPTS + 1])
+def test_no_memory_for_the_call_of_the_winner(monkeypatch, failures):
+    """The winner calls again and again; the caller hears of the shortage."""
+    calls, finalize = [], outcome_race.finalize
+
+    def fail_at_first(operation, outcome):
+        calls.append(outcome)
+        if len(calls) <= failures:
+            raise MemoryError
+        finalize(operation, outcome)
+
+    operation = Recorder()
+    monkeypatch.setattr(outcome_race, "finalize", fail_at_first)
+    with pytest.raises(MemoryError):
+        operation.force_complete()
+    assert len(calls) == min(failures, MAX_ATTEMPTS) + 1
+    assert operation.calls == ["complete"] * (failures <= MAX_ATTEMPTS)
+
+
 @pytest.mark.skipif(ATOMIC_SECTIONS, reason="no lock for each operation")
 def test_a_finalizer_may_end_the_operation_whose_lock_its_thread_has(harness):
     """The collector may run at the call that is made under the lock; nothing deadlocks."""
