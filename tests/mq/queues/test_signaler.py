@@ -2,6 +2,8 @@
 
 import gc
 import os
+import platform
+import re
 import select
 import threading
 from types import SimpleNamespace
@@ -47,6 +49,23 @@ def test_take_waits_and_consumes(signaler):
     thread.join(HANG_TIMEOUT_S)
     assert not thread.is_alive()
     assert not signaler.recv()
+
+
+def test_take_leaves_none_of_several(signaler):
+    """However the descriptor keeps them."""
+    signaler.send()
+    signaler.send()
+    signaler.wait_and_clear()
+    assert not signaler.wait(0)
+
+
+def test_only_an_eventfd_that_can_be_read_at_once_blocks(request, signaler):
+    """Linux 5.8 and later can; to wait and to consume is one system call there."""
+    is_new = request.node.callspec.params["signaler"] == "eventfd"
+    release = [int(number) for number in re.findall(r"\d+", platform.release())[:2]]
+    if is_new and (not hasattr(os, "eventfd") or release < [5, 8]):
+        pytest.skip("needs Linux 5.8")
+    assert os.get_blocking(signaler.fileno()) is is_new
 
 
 def test_signals_merge(signaler):

@@ -165,6 +165,31 @@ def test_a_release_that_fails(monkeypatch, error, failures, tries):
     assert operation.calls == ["complete"]
 
 
+@pytest.mark.skipif(COMPILED, reason="compiled operations have no lock to replace")
+@pytest.mark.parametrize("end", [Recorder.force_complete, Recorder.cancel, Recorder.run])
+def test_an_interrupt_before_the_race(harness, end):
+    """Who did not get the operation's lock has not won: the operation stays as it was."""
+
+    class InterruptedOnce:
+        def __init__(self, lock):
+            self.lock, self.interrupts = lock, [KeyboardInterrupt]
+
+        def __enter__(self):
+            if self.interrupts:
+                raise self.interrupts.pop()
+            self.lock.__enter__()
+
+        def __exit__(self, *error):
+            self.lock.__exit__(*error)
+
+    op = Recorder()
+    harness.purgatory.try_complete_else_watch(op, ["k"])
+    op._op_lock = InterruptedOnce(op._op_lock)
+    with pytest.raises(KeyboardInterrupt):
+        end(op)
+    assert (op.calls, op.done(), harness.purgatory.watched) == ([], False, 1)
+
+
 @pytest.mark.skipif(COMPILED, reason="compiled functions cannot be replaced")
 @pytest.mark.parametrize("failures", [1, MAX_ATTEMPTS, MAX_ATTEMPTS + 1])
 def test_no_memory_for_the_call_of_the_winner(monkeypatch, failures):
