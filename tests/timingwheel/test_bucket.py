@@ -1,10 +1,11 @@
 """TimerTaskList, the bucket: O(1) add, cancel and take, and its counts."""
 
+import contextlib
 import random
 
 import pytest
 
-from timingwheel import TimerTask
+from timingwheel import COMPILED, TimerTask
 from timingwheel.bucket import GROWTH_LIMIT, MIN_CAPACITY, TimerCounters, TimerTaskList
 from timingwheel.rwlock import ReadWriteLock
 from timingwheel.task import CANCELLED, TAKEN
@@ -136,14 +137,43 @@ def test_cancel_some(make):
     assert all(task._tt_index == CANCELLED for task in all_tasks[1:])
 
 
-def test_move(make):
-    """Cascading moves the first task; the total count stays."""
+@pytest.mark.skipif(COMPILED, reason="a compiled method cannot be replaced")
+@pytest.mark.parametrize(("failing", "is_done"), [(0, False), (0, True), (2, False), (2, True)])
+def test_cancel_some_without_memory(make, monkeypatch, failing, is_done):
+    """Returns exactly the tasks that were cancelled; raises if none was."""
+    bucket, all_tasks, cancel = make.bucket(), tasks(5), TimerTaskList._cancel
+
+    def short_of_memory(bucket, task):
+        if task is not all_tasks[failing] or is_done:
+            cancel(bucket, task)
+        if task is all_tasks[failing]:
+            raise MemoryError
+
+    for task in all_tasks:
+        bucket.add(task)
+    monkeypatch.setattr(TimerTaskList, "_cancel", short_of_memory)
+    cancelled = failing + is_done
+    with contextlib.nullcontext() if cancelled else pytest.raises(MemoryError):
+        assert bucket.cancel_some(4) == all_tasks[:cancelled]
+    assert content(bucket) == all_tasks[cancelled:]
+
+
+@pytest.mark.parametrize(
+    ("dispatched", "waiting", "backlog"),
+    [("", 2, 0), ("source", 1, 1), ("target", 1, 1), ("both", 0, 2)],
+)
+def test_move(make, dispatched, waiting, backlog):
+    """Cascading moves the first task; it counts as the tasks of its new bucket do."""
     source, target = make.bucket(), make.bucket()
     a, b = tasks(2)
     source.add(a)
     source.add(b)
+    for name, bucket in (("source", source), ("target", target)):
+        if dispatched in (name, "both"):
+            bucket.mark_dispatched()
     source.move(source.first(), target)
-    assert (content(source), content(target), make.counters.waiting) == ([b], [a], 2)
+    assert (content(source), content(target)) == ([b], [a])
+    assert (make.counters.waiting, make.counters.backlog) == (waiting, backlog)
 
 
 def test_tasks_are_refused_once(make):

@@ -10,6 +10,7 @@ from tests.testing.recording_waiter import RecordingWaiter
 from timingwheel import InlineExecutor, ManualClock, Timer, TimerClosed, TimerTask
 from timingwheel.clocks.duration import MAX_DELAY_NS, MAX_DELAY_S
 from timingwheel.lowlevel import ConditionWaiter, Reaper
+from timingwheel.reaper import ERROR_PAUSE_S
 
 
 def slack_of(thread):
@@ -282,3 +283,25 @@ def test_a_step_that_failed_is_repeated_at_once():
     reaper.join(30)
     assert reaper.ended()
     assert timer.rounds == 0
+
+
+def test_a_pause_follows_each_further_error_in_a_row():
+    """A step that never works does not keep a processor busy; one that works ends the row."""
+
+    class Failing(FakeTimer):
+        def advance_clock(self):
+            self.rounds -= 1
+            if self.rounds not in (0, 2):
+                raise ValueError
+            return True
+
+    class Noted(NoWaiter):
+        def wait(self, timeout):
+            waits.append(timeout)
+
+    waits = []
+    reaper = Reaper(Failing(6), Noted(), "reaper")
+    reaper.start()
+    reaper.join(30)
+    # Three steps fail, one works, one fails, the last one works.
+    assert waits == [0, 0, ERROR_PAUSE_S, 0, ERROR_PAUSE_S, 0, 0, 0, 0]

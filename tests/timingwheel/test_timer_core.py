@@ -21,6 +21,20 @@ from timingwheel import (
 from timingwheel.lowlevel import add_task
 
 
+class CountingWaiter:
+    """Counts how often a timer has woken it."""
+
+    wakes = 0
+
+    def wake(self):
+        """Count."""
+        self.wakes += 1
+
+    def wait(self, timeout):
+        """Refuse."""
+        raise NotImplementedError
+
+
 class TestSchedule:
     """schedule and add."""
 
@@ -255,6 +269,15 @@ class TestReschedule:
         clock.advance(1)
         timer.add(task)
         assert task.when() == 6
+
+    @pytest.mark.parametrize(("delay", "wakes"), [(4, 1), (6, 0), (0, 0)])
+    def test_an_earlier_deadline_wakes_the_timers_thread(self, timer, delay, wakes):
+        """It would sleep too long; a later deadline leaves it asleep."""
+        waiter = CountingWaiter()
+        task = timer.schedule(5, int)
+        timer.change_waiters(add=waiter)
+        timer.reschedule(task, delay)
+        assert waiter.wakes == wakes
 
     @pytest.mark.parametrize("delay", [-1, math.nan, math.inf])
     def test_bad_delays(self, timer, delay):

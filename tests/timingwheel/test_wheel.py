@@ -74,6 +74,14 @@ class TestLevels:
         wheel.level_for(100 * 20**4)
         assert [w.tick_ns for w in wheel.levels()] == [100 * 20**k for k in range(5)]
 
+    @pytest.mark.parametrize("size", [2, 3, 512])
+    def test_the_top_level_ends_with_time(self, size):
+        """Its limit is the last number of 64 bits, as compiled code has them."""
+        wheel = make(1, size, 10)
+        wheel.level_for(2**63 - 2)
+        *lower, top = [level.limit_ns for level in wheel.levels()]
+        assert max(lower) < top == 2**63 - 1
+
     def test_an_interrupted_advance_goes_on(self):
         """A lower level that stayed behind catches up with the next call."""
         wheel = make(1, 3, 0)
@@ -108,6 +116,16 @@ class TestLevels:
         assert state.wheel.bucket_for(5) is second
         state.wheel.detach(second)
         assert state.wheel.slots == [None] * 20
+
+    def test_detach_forgets_what_was_overdue(self):
+        """A bucket of overdue tasks is kept until it is detached; another one stays."""
+        state = WheelState(1, 20, 0)
+        for deadline_ns in (5, 6):
+            state.wheel._overdue_bucket(deadline_ns)
+        gone, kept = state.wheel._overdue.values()
+        state.wheel.detach(gone)
+        state.wheel.detach(gone)
+        assert state.wheel._overdue == {6: kept}
 
     def test_repr(self):
         """repr shows level, use and time."""

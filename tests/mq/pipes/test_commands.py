@@ -77,3 +77,9 @@ def test_a_call_keeps_the_error_for_its_caller():
     assert [error.errno for error in call.errors] == [errno.EAGAIN]
     with pytest.raises(ValueError, match="not ours"):
         call.deliver()
+
+
+def test_a_command_without_a_delivery_is_refused():
+    """It would be lost in silence."""
+    with pytest.raises(NotImplementedError):
+        mq.Command("destination").deliver()

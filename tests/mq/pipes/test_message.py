@@ -38,6 +38,14 @@ def test_tracker(pair):
     assert tracker.done
 
 
+@pytest.mark.parametrize("is_done", [True, False])
+def test_a_wait_that_is_no_time(is_done):
+    """Is refused, whether there is something to wait for or not."""
+    frames = [] if is_done else [zmq.Frame(b"x", track=True, copy=False)]
+    with pytest.raises(ValueError, match="timeout is nan"):
+        zmq.MessageTracker(*frames).wait(float("nan"))
+
+
 def test_small_messages_are_done_at_once(pair):
     """Below copy_threshold data is copied, and the tracker says so."""
     a, _ = pair(zmq.PAIR, zmq.PAIR)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from _purgatory_cpython.atomicity import COMPILED
 from mq.errors import MailboxClosed
 from mq.queues.mailbox import Mailbox
+from mq.queues.signaler import Signaler
 from tests.testing.forked_child import run_in_child
 
 HANG_TIMEOUT_S = 30.0  # seconds: only a hang takes so long
@@ -310,6 +311,19 @@ def test_close_wakes_a_waiting_recv():
     mailbox.close()
     thread.join(HANG_TIMEOUT_S)
     assert raised
+
+
+def test_a_close_while_recv_looks(mailbox, monkeypatch):
+    """By a signal handler of the reader's thread: recv raises, and says not that none came."""
+    recv = Signaler.recv
+
+    def closing(signaler):
+        mailbox.close()
+        return recv(signaler)
+
+    monkeypatch.setattr(Signaler, "recv", closing)
+    with pytest.raises(MailboxClosed):
+        mailbox.recv(0)
 
 
 def test_close_among_senders_never_writes_to_a_foreign_descriptor():

@@ -2,8 +2,11 @@
 
 import gc
 import os
+import platform
+import re
 import select
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -48,6 +51,23 @@ def test_take_waits_and_consumes(signaler):
     assert not signaler.recv()
 
 
+def test_take_leaves_none_of_several(signaler):
+    """However the descriptor keeps them."""
+    signaler.send()
+    signaler.send()
+    signaler.wait_and_clear()
+    assert not signaler.wait(0)
+
+
+def test_only_an_eventfd_that_can_be_read_at_once_blocks(request, signaler):
+    """Linux 5.8 and later can; to wait and to consume is one system call there."""
+    is_new = request.node.callspec.params["signaler"] == "eventfd"
+    release = [int(number) for number in re.findall(r"\d+", platform.release())[:2]]
+    if is_new and (not hasattr(os, "eventfd") or release < [5, 8]):
+        pytest.skip("needs Linux 5.8")
+    assert os.get_blocking(signaler.fileno()) is is_new
+
+
 def test_signals_merge(signaler):
     """Many signals are consumed by one recv."""
     for _ in range(10_000):
@@ -76,6 +96,25 @@ def test_any_poller_can_watch_it(signaler):
 def test_wait_ends_at_its_timeout(signaler):
     """Without a signal wait returns False."""
     assert not signaler.wait(0.001)
+
+
+@pytest.mark.parametrize("timeout", [2**31 / 1000, 1e10, float("inf")])
+def test_a_wait_may_be_longer_than_the_system_can_wait(signaler, timeout):
+    """poll(2) takes 31 bits of milliseconds."""
+    signaler.send()
+    assert signaler.wait(timeout)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "timeout_ms"),
+    [(None, ()), (-1, (0,)), (0.25, (250,)), (3.5, (3500,)), (1e10, (2**31 - 1,))],
+)
+def test_a_timeout_in_seconds(signaler, monkeypatch, timeout, timeout_ms):
+    """poll(2) takes milliseconds."""
+    given = []
+    monkeypatch.setattr(signaler, "_poll", SimpleNamespace(poll=lambda *ms: given.append(ms)))
+    signaler.wait(timeout)
+    assert given == [timeout_ms]
 
 
 def test_close_gives_the_descriptors_back(signaler):

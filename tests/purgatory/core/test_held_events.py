@@ -34,6 +34,34 @@ def harness():
 ROUNDS = 100
 
 
+def test_an_event_that_is_gone_slows_no_submission(harness):
+    """Submissions look for held events only while there may be some."""
+    held = harness.purgatory._parts.held
+    seen = [held.holds]
+    for end in (lambda: harness.purgatory.defer("k"), lambda: harness.advance(2)):
+        harness.purgatory.complete("k", 5, limit=1, hold=1)
+        seen.append(held.holds)
+        end()
+        seen.append(held.holds)
+    assert seen == [False, True, False, True, False]
+
+
+@pytest.mark.parametrize("part", ["lists", "held"])
+def test_the_check_finds_a_broken_part(harness, part):
+    """_check() of the purgatory is that of its parts, too."""
+    p = harness.purgatory
+    p._check()
+    if part == "held":
+        p.complete("k", 5, hold=1)
+        p._parts.held.holds = False
+    else:
+        p._parts.lists.watch(Recorder(), ("k",))
+        p.cancel_for_key("k")
+        p._parts.lists._first.entries += 1
+    with pytest.raises(AssertionError):
+        p._check()
+
+
 class Stopped(Recorder):
     """Once submitted, it stops in its next check; gives the answers in turn."""
 

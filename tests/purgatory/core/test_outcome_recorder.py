@@ -1,11 +1,12 @@
 """OutcomeRecorder: extends and reports, whichever thread made an operation."""
 
+import threading
 import warnings
 
 import pytest
 
 from purgatory import DelayedOperation, Purgatory
-from tests.testing.purgatory_harness import PurgatoryHarness, in_thread
+from tests.testing.purgatory_harness import HANG, Hooked, PurgatoryHarness, in_thread
 
 
 def submitted(p):
@@ -92,3 +93,34 @@ def test_errors_of_all_threads_are_reported():
     for operation in (submit(), in_thread(submit)):
         operation.force_complete()
     assert [type(error) for error, _ in harness.errors] == [ZeroDivisionError] * 2
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_an_exit_of_on_error_reaches_the_caller(error):
+    """In the main thread; in another thread it ends nothing."""
+
+    def on_error(*_):
+        raise error
+
+    p = PurgatoryHarness(on_error=on_error).purgatory
+    operations = [Hooked(on_complete=lambda: 1 / 0) for _ in range(2)]
+    for operation in operations:
+        p.try_complete_else_watch(operation, ["k"])
+    assert in_thread(operations[0].force_complete)
+    with pytest.raises(error):
+        operations[1].force_complete()
+    assert p.stats().completed == 2
+
+
+def test_the_last_end_waits_for_no_task():
+    """The thread that ends the last operation of a closing purgatory goes on at once."""
+    p, begun, go = Purgatory(), threading.Event(), threading.Event()
+    p.defer("a", timeout=10**6)
+    p.timer.schedule(0, lambda: (begun.set(), go.wait(HANG)))
+    assert begun.wait(HANG)
+    p.close(wait=False, cancel_pending=False)
+    p.complete("a", 1)
+    assert p.timer.stats().fired == 1
+    assert [t.name for t in threading.enumerate() if t.name.startswith(p.timer.name)]
+    go.set()
+    p.close()

@@ -138,6 +138,19 @@ def test_a_change_enters_all_shards_of_its_keys(sharded, monkeypatch, keys):
     assert not any(shard.lock._is_owned() for shard in sharded._shards)
 
 
+@pytest.mark.parametrize("is_sharded", [False, True])
+@pytest.mark.parametrize("keys", [(1,), (1, "b", 3)])
+def test_a_key_is_looked_up_once(request, is_sharded, keys):
+    """For operations that share no key with others."""
+    lists = request.getfixturevalue("sharded") if is_sharded else AtomicWatchLists("test")
+    operations = [DelayedOperation(30), DelayedOperation(30)]
+    for n, operation in enumerate(operations):
+        operation._op_sequence = None
+        assert lists._try_append(operation, tuple((n, key) for key in keys))
+    assert lists.watchers_of((1, keys[-1])) == operations[1:]
+    assert (lists.pending, lists.entries) == (2, 2 * len(keys))
+
+
 class FullDict(dict):
     """Has no memory for further keys."""
 

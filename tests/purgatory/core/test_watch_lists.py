@@ -9,11 +9,11 @@ import pytest
 from purgatory import DelayedOperation, Purgatory
 from purgatory.core.operations.operation_state import Outcome
 from purgatory.core.section_lists import new_watch_lists
-from purgatory.core.watch_lists import WatchShard
+from purgatory.core.watch_lists import WatchLists, WatchShard
 from purgatory.errors import PurgatoryClosed
 from tests.testing.keys import Key
 from tests.testing.purgatory_harness import PurgatoryHarness, Recorder
-from timingwheel import TimerFull
+from timingwheel import COMPILED, TimerFull
 
 #: In the order of `WatchLists.outcomes`.
 COUNTS = (Outcome.COMPLETED, Outcome.FAILED, Outcome.EXPIRED, Outcome.CANCELLED)
@@ -138,6 +138,23 @@ class TestWatching:
         lists.remove(op)
         assert lists.drained.is_set()
         assert lists.fully_drained
+
+    @pytest.mark.skipif(COMPILED, reason="a compiled method cannot be replaced")
+    def test_an_interrupt_of_the_last_end(self, lists, monkeypatch):
+        """It is raised; who waits for the end hears of it all the same."""
+        op, interrupts, note = Recorder(), [KeyboardInterrupt], WatchLists._note_drained
+        lists.watch(op, ("k",))
+        lists.close()
+
+        def interrupted(lists):
+            if interrupts:
+                raise interrupts.pop()
+            note(lists)
+
+        monkeypatch.setattr(WatchLists, "_note_drained", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            lists.remove(op)
+        assert (lists.drained.is_set(), lists.fully_drained) == (True, True)
 
     def test_the_second_of_a_key(self, lists):
         """Operations that share a key keep their other entries and their order."""

@@ -6,12 +6,13 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.testing.recording_waiter import RecordingWaiter
 from tests.timingwheel.executors.test_executor import Recorder, fire, timer_on
 from tests.timingwheel.test_timer_fork import in_child
 from timingwheel import ManualClock, Timer
 from timingwheel.bucket import TimerCounters
 from timingwheel.executors import slow_tasks
-from timingwheel.executors.slow_tasks import WorkerExecutor
+from timingwheel.executors.slow_tasks import Worker, WorkerExecutor
 
 HANG = 30  # seconds; a test that waits longer has failed
 
@@ -358,6 +359,17 @@ class TestUnstarted:
         assert {(t.name, t.daemon) for t in seen} == {("tea-executor", True)}
         assert not any(t.name == "tea-executor" for t in threading.enumerate())
 
+    def test_a_worker_without_a_clock(self, caplog):
+        """It runs what is due, and goes back to sleep without an error."""
+        timer, waiter = timer_on(None, name="tea"), RecordingWaiter()
+        timer._executor._waiter = waiter
+        timer.schedule(1, int)
+        fire(timer)
+        for _ in range(2):
+            waiter.next_sleep()
+        timer.close()
+        assert caplog.records == []
+
     @pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit])
     @pytest.mark.parametrize("on_error_raises", [None, ValueError, SystemExit])
     def test_nothing_stops_the_worker(self, error, on_error_raises):
@@ -474,3 +486,22 @@ class TestUnstarted:
         timer.advance_clock()
         assert ran.wait(30)
         timer.close()
+
+
+@pytest.mark.parametrize(("late_s", "grace_s"), [(0, 0), (0.5, 0), (1, 4), (2, 8), (3, 10)])
+def test_a_leader_is_granted_what_its_standby_was_late(monkeypatch, late_s, grace_s):
+    """Some times as much, up to a limit: the standby takes over that much later."""
+    monkeypatch.setattr(slow_tasks, "SLOW_TASK_S", 1)
+    monkeypatch.setattr(slow_tasks, "MAX_GRACE_S", 10)
+    now = [1000]
+    monkeypatch.setattr(slow_tasks, "real_seconds", lambda: now[0])
+    executor = WorkerExecutor("tea", TimerCounters())
+    leader, standby = threading.current_thread(), Worker(executor, "standby")
+    executor._leader, executor._standby, executor._running = leader, standby, True
+    assert executor._look(standby, 7) == 1
+    now[0] = 1001 + late_s
+    while executor._leader is leader:
+        sleep_s = executor._look(standby, 7)
+        now[0] += sleep_s
+        assert now[0] < 1100
+    assert now[0] == max(1001 + late_s, 1001 + grace_s)

@@ -63,19 +63,18 @@ class TestPool:
     def test_close_from_jobs_does_not_wait_for_itself(self, callers):
         """A job that closes the timer does not wait for its own job, nor two for each other."""
         with ThreadPoolExecutor(callers) as pool:
-            timer, closed = timer_on(pool), []
+            timer, closed = timer_on(pool), threading.Semaphore(0)
             together = threading.Barrier(callers)
 
             def close():
                 together.wait(30)
                 timer.close()
-                closed.append(1)
+                closed.release()
 
             for delay in range(1, callers + 1):
                 timer.schedule(delay, close)
             fire(timer, 10)
-            timer.close(timeout=30)
-        assert len(closed) == callers
+            assert all(closed.acquire(timeout=30) for _ in range(callers))
 
     def test_shut_down_pool(self):
         """A thread of the timer's own runs the tasks; on_error is called for each; it goes on."""
@@ -93,6 +92,23 @@ class TestPool:
         assert all(task.done() and not task.cancelled() for task in tasks)
         assert timer.stats().executor_backlog == 0
         assert not [t for t in threading.enumerate() if t.name.startswith("tea")]
+
+    def test_shut_down_pool_and_no_thread_left(self, monkeypatch):
+        """The thread that moves the clock runs the tasks."""
+
+        def refuse(_):
+            raise RuntimeError("can't start new thread")
+
+        pool, told, ran = ThreadPoolExecutor(1), Recorder(), []
+        pool.shutdown()
+        timer = timer_on(pool, on_error=told)
+        timer.schedule(1, lambda: ran.append(threading.current_thread()))
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            assert fire(timer)
+        timer.close()
+        assert ran == [threading.current_thread()]
+        assert [type(e) for e in told.errors] == [RuntimeError]
 
     def test_refusals_are_logged_once_a_bucket(self, caplog):
         """Without on_error, a shut down pool does not fill the log."""

@@ -141,6 +141,13 @@ class TestAsAFuture:
         assert seen == [(True, 5), (True, 5)]
         assert variable.get() == 0
 
+    @pytest.mark.parametrize("context", [None, contextvars.copy_context()])
+    def test_what_is_no_callback_is_refused(self, harness, context):
+        """At once, and not by a log entry once the future is done."""
+        future = harness.purgatory.defer("a", context=context)
+        with pytest.raises(TypeError, match="fn is 5; expected"):
+            future.add_done_callback(5)
+
     @pytest.mark.parametrize("wait", [DeferredFuture.result, DeferredFuture.exception])
     def test_a_thread_that_would_wait_in_vain_is_warned(self, wait):
         """A thread that calls `result` or `exception`, before the end alone."""

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from purgatory import DelayedOperation
-from purgatory.core.operations import outcome_race
+from purgatory import DelayedOperation, KeyedOperation
+from purgatory.core.operations import deferred, keyed, operation, operation_state, outcome_race
 from purgatory.core.operations.operation_state import UNAFFECTED, Claim
 from purgatory.core.operations.outcome_race import MAX_ATTEMPTS, MAX_NESTED
 from tests.testing.purgatory_harness import (
@@ -166,6 +166,51 @@ def test_a_release_that_fails(monkeypatch, error, failures, tries):
     assert operation.calls == ["complete"]
 
 
+@pytest.mark.skipif(COMPILED, reason="compiled operations have no lock to replace")
+@pytest.mark.parametrize("end", [Recorder.force_complete, Recorder.cancel, Recorder.run])
+def test_an_interrupt_before_the_race(harness, end):
+    """Who did not get the operation's lock has not won: the operation stays as it was."""
+
+    class InterruptedOnce:
+        def __init__(self, lock):
+            self.lock, self.interrupts = lock, [KeyboardInterrupt]
+
+        def __enter__(self):
+            if self.interrupts:
+                raise self.interrupts.pop()
+            self.lock.__enter__()
+
+        def __exit__(self, *error):
+            self.lock.__exit__(*error)
+
+    op = Recorder()
+    harness.purgatory.try_complete_else_watch(op, ["k"])
+    op._op_lock = InterruptedOnce(op._op_lock)
+    with pytest.raises(KeyboardInterrupt):
+        end(op)
+    assert (op.calls, op.done(), harness.purgatory.watched) == ([], False, 1)
+
+
+@pytest.mark.skipif(COMPILED, reason="compiled functions cannot be replaced")
+@pytest.mark.parametrize("failures", [1, MAX_ATTEMPTS, MAX_ATTEMPTS + 1])
+def test_no_memory_for_the_call_of_the_winner(monkeypatch, failures):
+    """The winner calls again and again; the caller hears of the shortage."""
+    calls, finalize = [], outcome_race.finalize
+
+    def fail_at_first(operation, outcome):
+        calls.append(outcome)
+        if len(calls) <= failures:
+            raise MemoryError
+        finalize(operation, outcome)
+
+    operation = Recorder()
+    monkeypatch.setattr(outcome_race, "finalize", fail_at_first)
+    with pytest.raises(MemoryError):
+        operation.force_complete()
+    assert len(calls) == min(failures, MAX_ATTEMPTS) + 1
+    assert operation.calls == ["complete"] * (failures <= MAX_ATTEMPTS)
+
+
 @pytest.mark.skipif(ATOMIC_SECTIONS, reason="no lock for each operation")
 def test_a_finalizer_may_end_the_operation_whose_lock_its_thread_has(harness):
     """The collector may run at the call that is made under the lock; nothing deadlocks."""
@@ -174,6 +219,60 @@ def test_a_finalizer_may_end_the_operation_whose_lock_its_thread_has(harness):
     with op._op_lock:
         assert op.cancel()
     assert harness.purgatory.delayed == 0
+
+
+@pytest.fixture
+def sections(monkeypatch):
+    """Go the ways of code that is compiled without the interpreter lock; return what is open."""
+    opened = []
+
+    def enter(lock):
+        lock.acquire()
+        opened.append(lock)
+
+    def leave(lock):
+        opened.remove(lock)
+        lock.release()
+
+    for module in (deferred, keyed, operation, outcome_race):
+        monkeypatch.setattr(module, "COMPILED", True)
+    monkeypatch.setattr(operation_state, "LOCKED_SECTIONS", True)
+    monkeypatch.setattr(operation_state, "_enter_section", enter)
+    monkeypatch.setattr(operation_state, "_leave_section", leave)
+    return opened
+
+
+@pytest.mark.skipif(COMPILED, reason="compiled code has bound the calls")
+def test_each_section_is_left(harness, sections):
+    """Another thread would wait for ever at an operation whose section is open."""
+    p = harness.purgatory
+    future, kept = p.defer("a"), p.defer("a", "b", need=2)
+    operations = [Recorder(), KeyedOperation(30, 1), Hooked(try_complete=lambda: True)]
+    assert operations[1].force_complete()
+    for op in (operations[0], operations[2]):
+        p.try_complete_else_watch(op, ["k"])
+        assert (sections, op._op_lock._is_owned()) == ([], False)
+    assert p.complete("a", 5) == 1
+    assert (future.result(0), kept.done()) == (5, False)
+    assert p.complete("b", 6, limit=1) == 1
+    assert kept.result(0) == {"a": 5, "b": 6}
+    assert operations[0].cancel()
+    assert (sections, operations[0].calls) == ([], ["cancel"])
+    for op in operations:
+        assert not op._op_lock._is_owned()
+
+
+@pytest.mark.skipif(COMPILED, reason="compiled functions cannot be replaced")
+@pytest.mark.parametrize("untracks", [True, False])
+def test_an_end_gives_back_what_was_kept_from_the_collector(harness, monkeypatch, untracks):
+    """Only where pending operations are kept from it."""
+    tracked = []
+    monkeypatch.setattr(outcome_race, "_gc_track", tracked.append)
+    op = Recorder()
+    harness.purgatory.try_complete_else_watch(op, ["k"])
+    monkeypatch.setattr(op._op_owner, "untracks", untracks)
+    op.force_complete()
+    assert tracked == [op] * untracks
 
 
 class TestReentrance:

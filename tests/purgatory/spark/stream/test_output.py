@@ -65,6 +65,16 @@ def test_the_first_claim_counts(output):
         output.check_owner("another", "checkpoint", is_new=False)
 
 
+@pytest.mark.parametrize("text", ["", "{", "[]", "5", "null"])
+def test_a_damaged_marker(output, tmp_path, text):
+    """The output belongs to nobody until it is repaired."""
+    marker = tmp_path / "out" / "_stream.json"
+    assert json.loads(marker.read_text(encoding="utf-8")) == {"stream": "mine"}
+    marker.write_text(text, encoding="utf-8")
+    with pytest.raises(CheckpointMismatch, match=r"_stream\.json: damaged: not the JSON object"):
+        output.check_owner("mine", "checkpoint", is_new=False)
+
+
 # Several micro-batches each, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
 

@@ -2,7 +2,9 @@
 
 import gc
 import json
+from types import SimpleNamespace
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -110,3 +112,36 @@ def test_no_cycles_are_looked_for_in_a_batch(is_on, monkeypatch):
     finally:
         (gc.enable if before else gc.disable)()
     assert [list(frame.output) for frame in frames] == [["facts"]]
+
+
+class StateMap(dict):
+    """A map of Spark's state store: keys and values are rows."""
+
+    getValue, removeKey = dict.get, dict.__delitem__
+
+    def updateValue(self, key, value):
+        """Write a value."""
+        assert isinstance(key, tuple)
+        assert isinstance(value, tuple)
+        self[key] = value
+
+
+def test_a_shard_goes_on_from_sparks_maps():
+    """An operation waits in them between two micro-batches, and leaves them when it ends."""
+    maps = {}
+    handle = SimpleNamespace(getMapState=lambda name, *_: maps.setdefault(name, StateMap()))
+    row = {"time_ms": 5, "file": "f", "place": 0, "op_id": "o", "kind": "", "timeout_ms": 9}
+    packed = _dump(pa.Table.from_pylist([row | {"keys": ["k"], "need": 1}]), "operations")
+
+    def micro_batch(table, newest_ms, rows):
+        shard = ShardProcessor(["operations"], 0, 0)
+        shard.init(handle)
+        frame = pd.DataFrame({"table": [table], "newest_ms": [newest_ms], "rows": [rows]})
+        frames = list(shard.handleInputRows((0,), iter([frame]), None))
+        return [op_id for frame in frames[:-1] for op_id in frame.op_id]
+
+    assert micro_batch("operations", 5, packed) == []
+    assert micro_batch(CLOSE, 10, None) == []
+    assert (bool(maps["watchers"]), bool(maps["deadlines"])) == (True, True)
+    assert micro_batch(CLOSE, 14, None) == ["o"]
+    assert {name for name, entries in maps.items() if entries} == {"facts"}

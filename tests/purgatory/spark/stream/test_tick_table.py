@@ -50,3 +50,14 @@ def test_rows_have_the_places_of_earlier_versions():
         tick * 64: pack([row]) for tick, row in zip((255, 256, 257), rows, strict=True)
     }
     assert page_store == {0: pack([[255, 1]]), 1: pack([[256, 1], [257, 1]])}
+
+
+def test_a_row_of_the_last_instant_is_due():
+    """Once; the rows after it in the tick stay."""
+    chunks, page_store, pages = MemoryStore(), MemoryStore(), set()
+    table = TickTable(chunks, page_store, pages)
+    for at_ms in (6, 7, 8):
+        table.add([at_ms])
+    table.flush()
+    table = TickTable(chunks, page_store, pages)
+    assert [table.due(last_ms) for last_ms in (7, 7, 8)] == [[[6], [7]], [], [[8]]]
