@@ -4,7 +4,14 @@ import time
 
 import pytest
 
-from purgatory.service.server.clock import JUMP_MS, ServiceClock, Stamp, boot_id
+from purgatory.service.server.clock import (
+    JUMP_MS,
+    TICK_NS,
+    ServiceClock,
+    Stamp,
+    TransactionClock,
+    boot_id,
+)
 from tests.testing.step_server import START_MS, ManualTime
 
 
@@ -104,3 +111,13 @@ def test_what_is_of_one_stamp_alone(clock_ms, forgets):
         before = stamp.now_ms
         stamp.open_for(key)
         assert stamp.now_ms - before == later
+
+
+@pytest.mark.parametrize("past_ns", [0, 1, TICK_NS - 1])
+def test_the_timer_reads_whole_ticks(past_ns):
+    """Of the latest time that was followed, in nanoseconds and in milliseconds."""
+    clock = TransactionClock(START_MS)
+    assert (clock.now_ns(), clock()) == (START_MS * 1_000_000, START_MS)
+    clock.follow((START_MS + 7) * 1_000_000 + TICK_NS + past_ns)
+    assert clock.now_ns() == (START_MS + 7) * 1_000_000 + TICK_NS
+    assert clock() == START_MS + 7

@@ -1,5 +1,7 @@
 """Leases are kept in time, and lost in time, by a clock that the test moves."""
 
+import contextlib
+
 import pytest
 
 from purgatory.service.client.futures import ReplyFuture
@@ -105,15 +107,66 @@ def test_removed(bench):
     assert bench.lost == []
 
 
+class Changed(contextlib.nullcontext):
+    """The keeper's condition: passes the time of a wait at once; counts notifications."""
+
+    def __init__(self, bench):
+        super().__init__()
+        self.slept = []
+        self.notified = 0
+        self._bench = bench
+
+    def wait(self, seconds):
+        assert len(self.slept) < 9
+        self.slept.append(seconds)
+        self._bench.now += seconds
+
+    def notify(self):
+        self.notified += 1
+
+
+def test_the_thread_sleeps_until_a_lease_is_due(bench):
+    """Until it asks, then until the lease is lost without an answer; with no lease it ends."""
+    bench.keeper._changed = changed = Changed(bench)
+    bench.keeper.run()
+    assert changed.slept == pytest.approx([10, 19.97])
+    assert (len(bench.asked), bench.lost) == (1, ["h"])
+
+
+def test_a_due_lease_is_not_waited_for(bench):
+    """A thread that comes late goes on at once."""
+    for now, seconds in ((100, 10), (110, 0), (500, 0)):
+        bench.now = now
+        assert bench.keeper.sleep_seconds() == seconds
+
+
+def test_what_wakes_the_thread(bench):
+    """A new lease, a lease that ends, and an answer: all change how long it sleeps."""
+    bench.keeper._changed = changed = Changed(bench)
+    bench.step_at(110)
+    assert changed.notified == 0
+    bench.asked[0].set_result(True)
+    assert changed.notified == 1
+    bench.keeper.remove(bench.lease)
+    assert changed.notified == 2
+    bench.keeper.add(bench.lease)
+    assert changed.notified == 3
+
+
 class Threads:
     """The threads that a keeper has started, of which the first so many fail; none runs."""
 
     def __init__(self, failing=0):
         self.started = 0
         self.joined = []
+        self.woken = 0
         self.failing = failing
-        self.keeper = LeaseKeeper(None, lambda: 0.0, "keeper", lambda _loop, _name: self)
+        self.keeper = LeaseKeeper(None, lambda: 0.0, "keeper", self.make)
         self.leases = [KeptLease("n", holder, 30_000, 0.0, list) for holder in "abc"]
+
+    def make(self, loop, name):
+        assert (loop, name) == (self.keeper, "keeper")
+        return self
 
     def start(self):
         self.started += 1
@@ -121,7 +174,7 @@ class Threads:
             raise RuntimeError("can't start new thread")
 
     def wake(self):
-        """There is nothing to wake."""
+        self.woken += 1
 
     def join(self, timeout):
         assert not self.keeper._leases
@@ -159,4 +212,4 @@ def test_the_thread_ends_with_the_last_lease():
     assert threads.started == 1
     assert threads.keeper.finished()
     threads.keeper.add(third)
-    assert threads.started == 2
+    assert (threads.started, threads.woken) == (2, 5)
