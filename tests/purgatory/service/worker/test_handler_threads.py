@@ -407,7 +407,8 @@ class TestConcurrency:
             ({"concurrency": 0}, ValueError),
             ({"concurrency": True}, TypeError),
             ({"timeout": 0}, ValueError),
-            ({"timeout": "5"}, TypeError),
+            ({"timeout": [5]}, TypeError),
+            ({"timeout": "soon"}, ValueError),
             ({"timeout": -1}, ValueError),
         ]:
             with pytest.raises(error):
