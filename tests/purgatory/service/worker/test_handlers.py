@@ -69,9 +69,10 @@ def test_an_error_names_the_argument(call, error, words):
 def test_the_event_of_a_cancelled_job(asks_first):
     """It is set, whether the handler has asked for it before or asks later; it is one event."""
     attempt = Attempt()
-    if asks_first:
-        assert not attempt.cancelled.is_set()
+    before = attempt.cancelled if asks_first else threading.Event()
+    assert not before.is_set()
     attempt.cancel()
+    assert before.is_set() is asks_first
     assert attempt.cancelled.is_set()
     assert attempt.cancelled is attempt.cancelled
 
