@@ -236,7 +236,10 @@ def sections(monkeypatch):
 
     for module in (deferred, keyed, operation, outcome_race):
         monkeypatch.setattr(module, "COMPILED", True)
-    monkeypatch.setattr(operation_state, "LOCKED_SECTIONS", True)
+    depth = outcome_race.callback_depth()
+    monkeypatch.setattr(outcome_race, "callback_depth", lambda: depth)
+    for module in (operation_state, outcome_race):
+        monkeypatch.setattr(module, "LOCKED_SECTIONS", True)
     monkeypatch.setattr(operation_state, "_enter_section", enter)
     monkeypatch.setattr(operation_state, "_leave_section", leave)
     return opened
@@ -246,7 +249,8 @@ def sections(monkeypatch):
 def test_each_section_is_left(harness, sections):
     """Another thread would wait for ever at an operation whose section is open."""
     p = harness.purgatory
-    future, kept = p.defer("a"), p.defer("a", "b", need=2)
+    future, kept, by_hand = p.defer("a"), p.defer("a", "b", need=2), p.defer("c")
+    by_hand.set_result(7)
     operations = [Recorder(), KeyedOperation(30, 1), Hooked(try_complete=lambda: True)]
     assert operations[1].force_complete()
     for op in (operations[0], operations[2]):

@@ -111,6 +111,16 @@ def test_what_is_committed_goes_into_the_archive(take, stream):
     assert take() == []
 
 
+def test_drafts_of_a_process_that_has_ended_are_deleted(take, stream):
+    """They would fill the archive's disk: no reader looks at them, and no merge."""
+    take()
+    drafts = stream / "archive" / "_staging"
+    write(drafts / "0" / "part-00000.parquet", "of a killed process")
+    take()
+    assert not drafts.exists()
+    assert rows(*(stream / "archive").glob("*.parquet")) == ALL[:8]
+
+
 def test_a_file_has_a_size(take, stream):
     """Files of one micro-batch stay together, also if they are larger."""
     done = take(max_bytes=9)
