@@ -51,18 +51,4 @@ EXACT_MUTANTS = [
         "        job.until_ms = now_ms + job.holder.lease_ms\n",
         "        job.until_ms = now_ms + job.holder.lease_ms // 2\n",
     ),
-    Mutant(
-        "a failed commit leaves leases that never end",
-        LEASES + "lease_ends.py",
-        "                self._leases.lease_times.watch(job)\n",
-        "                pass\n",
-    ),
-    # A fault that the model has found in the code as it was.
-    Mutant(
-        "a failed commit forgets the oldest replies",
-        SERVER + "records/remembered_replies.py",
-        "            entry.frames[seq] = frame\n"
-        "            entry.frames.move_to_end(seq, last=False)\n",
-        "            pass\n",
-    ),
 ]
