@@ -65,7 +65,7 @@ def add_json_option(*parsers: argparse.ArgumentParser) -> None:
 
 
 def from_environment(setting: str, default: str) -> str:
-    """Return the environment's value of a setting; without one, or with an empty one, `default`."""
+    """Return a setting of the environment, or `default` if the variable is missing or empty."""
     return os.environ.get(PREFIX + setting.upper()) or default
 
 

@@ -126,7 +126,7 @@ class JobRow(NamedTuple):
 
     `due_ms` and `began_ms` are of the last attempt. `queue_ms` is `began_ms - due_ms`, `run_ms` is
     `ended_ms - began_ms`. `began_ms`, `queue_ms` and `run_ms` are None if no attempt has ended the
-    job. `worker`: the connection that had the job at its end. `error`: of the last attempt if that
+    job. `worker`: the connection with the job at the end. `error`: of the last attempt if that
     has failed, or the reason of a cancellation.
     """
 

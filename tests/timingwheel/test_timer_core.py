@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from tests.testing.counting_waiter import CountingWaiter
 from tests.testing.manual_timer import SHAPES, make
 from tests.testing.recording_waiter import HANG
 from timingwheel import (
@@ -19,20 +20,6 @@ from timingwheel import (
     TimerTask,
 )
 from timingwheel.lowlevel import add_task
-
-
-class CountingWaiter:
-    """Counts how often a timer has woken it."""
-
-    wakes = 0
-
-    def wake(self):
-        """Count."""
-        self.wakes += 1
-
-    def wait(self, timeout):
-        """Refuse."""
-        raise NotImplementedError
 
 
 class TestSchedule:

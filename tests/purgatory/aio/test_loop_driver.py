@@ -8,18 +8,8 @@ from purgatory import OperationExpired
 from purgatory.aio import AsyncPurgatory
 from purgatory.aio.loop_delivery import LoopDelivery
 from purgatory.aio.loop_driver import LoopDriver
+from tests.testing.counting_waiter import CountingWaiter
 from timingwheel import InlineExecutor, ManualClock, Timer
-
-
-class CountingWaiter:
-    def __init__(self, wakes):
-        self.wakes = wakes
-
-    def wait(self, timeout):
-        raise NotImplementedError
-
-    def wake(self):
-        self.wakes.append(1)
 
 
 class TestDriving:
@@ -108,14 +98,14 @@ class TestDriving:
 
         async def main():
             async with AsyncPurgatory() as p:
-                wakes = []
-                p.purgatory.timer.change_waiters(add=CountingWaiter(wakes))
+                waiter = CountingWaiter()
+                p.purgatory.timer.change_waiters(add=waiter)
                 for _ in range(100):
                     future = p.defer("a")
                     await asyncio.sleep(0)
                     p.complete("a")
                     await future
-                assert len(wakes) < 10
+                assert waiter.wakes < 10
 
         asyncio.run(main())
 

@@ -6,6 +6,7 @@ import warnings
 import pytest
 
 from purgatory import DelayedOperation, Purgatory
+from tests.testing.counting_waiter import CountingWaiter
 from tests.testing.purgatory_harness import HANG, Hooked, PurgatoryHarness, in_thread
 
 
@@ -48,18 +49,6 @@ def test_one_warning_for_all_threads():
         in_thread(wait)
     assert [str(w.message)[:42] for w in caught] == ["purgatory 'unlit' was never started, so no"]
     p.close()
-
-
-class CountingWaiter:
-    """Counts how often a timer has woken it."""
-
-    wakes = 0
-
-    def wake(self):
-        self.wakes += 1
-
-    def wait(self, timeout):
-        raise NotImplementedError
 
 
 def test_the_last_end_wakes_the_loop():

@@ -127,7 +127,7 @@ def test_what_is_planned_is_done_at_its_time(monkeypatch, state, done):
         link.discard()
 
 
-@pytest.mark.skipif(COMPILED, reason="a compiled connection wants a session")
+@needs_fakes
 def test_it_looks_for_another_server():
     """With a socket to it, and a hello; the silent one keeps its own."""
     session = SimpleNamespace(expects_frames=True, trial_hello=lambda: b"hello")

@@ -16,6 +16,14 @@ def make(seq=1, last=100, session="s"):
     return MassCancel(ClientRequest(b"r", "c", request, 1), request, session, last)
 
 
+def portions(cancel, index):
+    """Yield the jobs of each portion, until the end."""
+    is_end = False
+    while not is_end:
+        jobs, cancel.after, is_end = cancel.next_jobs(index)
+        yield jobs
+
+
 @pytest.fixture
 def index():
     """Jobs 1 to 9 of kind mail, due in this order."""
@@ -28,11 +36,8 @@ def index():
 def test_portions(index, monkeypatch):
     """Each goes on where the one before has ended; later jobs are left out."""
     monkeypatch.setattr(mass_cancels, "PORTION", 3)
-    cancel = make(last=7)
     found = []
-    is_end = False
-    while not is_end:
-        jobs, cancel.after, is_end = cancel.next_jobs(index)
+    for jobs in portions(make(last=7), index):
         assert len(jobs) <= 3
         found += [job.number for job in jobs]
     assert found == [7, 6, 5, 4, 3, 2, 1]
@@ -41,11 +46,8 @@ def test_portions(index, monkeypatch):
 def test_jobs_that_are_moved_meanwhile(index, monkeypatch):
     """Each is found, at whatever time it is due now."""
     monkeypatch.setattr(mass_cancels, "PORTION", 3)
-    cancel = make(last=9)
     found = []
-    is_end = False
-    while not is_end:
-        jobs, cancel.after, is_end = cancel.next_jobs(index)
+    for jobs in portions(make(last=9), index):
         found += [job.number for job in jobs]
         for job in list(index.walk(JobFilter(), "newest", NEWEST_START)):
             index.move(job, READY, 100 - job.due_ms)
