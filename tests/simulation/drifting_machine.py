@@ -18,7 +18,8 @@ class DriftingMachine(Machine):
         self._drift_since_ns = 0  # by the world's clock
 
     def boot_ns(self) -> int:
-        return super().boot_ns() + self._drifted_ns()
+        now_ns = self.world.now_ns + self._ahead_ns
+        return now_ns + self._drifted_ns() if self._drift_ppm else now_ns
 
     def _drifted_ns(self) -> int:
         return (self.world.now_ns - self._drift_since_ns) * self._drift_ppm // 1_000_000

@@ -52,10 +52,10 @@ class ModelCheck:
         self._retry_ms = 0  # nothing expires before: a commit has failed
         self._writes: list[tuple[ClientRequest, bytes]] = []
         #: Frames that routes have to be sent: those of this transaction, whatever becomes of it.
-        self._owed: Counter[tuple[bytes, bytes]] = Counter()
+        self._owed: list[tuple[bytes, bytes]] = []
         #: Routes and numbers of requests that the model does not know.
-        self._open: Counter[tuple[bytes, int]] = Counter()
-        self._late: Counter[tuple[bytes, bytes]] = Counter()  # when all operations have ended
+        self._open: list[tuple[bytes, int]] = []
+        self._late: list[tuple[bytes, bytes]] = []  # when all operations have ended
         self._connections: Counter[str] = Counter()
         self._last_seq = 0
         #: Operations that the process's start has ended, of earlier events.
@@ -91,6 +91,8 @@ class ModelCheck:
         """Expire what the server has expired: all that is due, or a portion of it."""
         model = self._model
         due = {operation.op_id: operation for operation in model.due()}
+        if not due and not transaction.outcomes:
+            return
         for ended, _, _, _ in transaction.outcomes:
             operation = due.pop(ended.op_id, None)
             if operation is not None:
@@ -103,6 +105,8 @@ class ModelCheck:
 
     def _check_outcomes(self, transaction: Transaction) -> None:
         """Compare the outcomes that the transaction has had since the last look."""
+        if len(transaction.outcomes) == self._seen:
+            return
         unpublished = self._model.events.unpublished
         for ended, record, at_ms, result in transaction.outcomes[self._seen :]:
             operation = unpublished.pop(ended.op_id, None)
@@ -146,7 +150,7 @@ class ModelCheck:
             self._transaction = transaction
         if isinstance(command, ClientConnected):
             self._connections[command.client] += 1
-            self._open[command.route, command.seq] += 1
+            self._open.append((command.route, command.seq))
         elif isinstance(command, ClientDisconnected):
             self._connections[command.client] -= 1
             self._model.leases.disconnect(command.route)
@@ -170,19 +174,19 @@ class ModelCheck:
             if self._transaction is not None and self._transaction.events._state.spreads.in_order:
                 model.late.setdefault((command.client, command.session), set()).add(request.seq)
             if is_old:
-                self._owed[command.route, frame] += 1
+                self._owed.append((command.route, frame))
             else:
                 self._writes.append((command, frame))
         elif isinstance(request, Acknowledge):
             count = model.acknowledge(command.client, request)
             if request.answer:
-                self._owed[command.route, encode(count)] += 1
+                self._owed.append((command.route, encode(count)))
         elif self._leases is not None and isinstance(request, IN_MEMORY):
             answer = self._leases.do_in_memory(command, model.clock_ms)
             if answer is not None:
-                self._owed[command.route, encode(answer)] += 1
+                self._owed.append((command.route, encode(answer)))
         else:
-            self._open[command.route, request.seq] += 1
+            self._open.append((command.route, request.seq))
 
     def prepared(self, transaction: Transaction) -> None:
         """See `TransactionObserver`."""
@@ -229,7 +233,7 @@ class ModelCheck:
             self._model.leases.publish()
             self._leases.check_given(answer.replies, transaction.clock_ms)
         self._model.undo.forget()
-        self._owed.update((command.route, frame) for command, frame in self._writes)
+        self._owed += [(command.route, frame) for command, frame in self._writes]
         for ended, record, _, _ in transaction.outcomes:
             self._model.publish(self._model.known[ended.op_id], record.seq)
         for record in transaction.deleted:
@@ -264,7 +268,7 @@ class ModelCheck:
                 )
             if reply is None:
                 reply = Failure(request.seq, StoreFailed.code, str(error))
-            self._owed[command.route, encode(reply)] += 1
+            self._owed.append((command.route, encode(reply)))
 
     def paused(self, until_ms: int) -> None:
         """See `TransactionObserver`.
@@ -285,33 +289,31 @@ class ModelCheck:
         `are_late`: operations are still to end, so the answers about them come later.
         """
         owed = self._owed
-        owed.update(self._late)
-        self._late.clear()
-        for route, frame in answer.replies:
-            if owed[route, frame]:
-                owed[route, frame] -= 1
+        owed += self._late
+        self._late = []
+        for reply in answer.replies:
+            if reply in owed:
+                owed.remove(reply)
             else:
-                self._check_unexpected(route, frame)
-        left = +owed
-        if left and are_late:
-            self._late = left
-        elif left:
-            (_, frame), _ = left.popitem()
-            self._fail(f"an answer was not sent: {_NUMBERS.decode(frame)}")
+                self._check_unexpected(*reply)
+        if owed and are_late:
+            self._late = owed.copy()
+        elif owed:
+            self._fail(f"an answer was not sent: {_NUMBERS.decode(owed[-1][1])}")
 
     def _check_unexpected(self, route: bytes, frame: bytes) -> None:
         """Check a frame that the model does not know: a push, or of a request not known either."""
         numbers = _NUMBERS.decode(frame)
         if numbers[0] > _OUTCOMES_TAG:
             return
-        if self._open[route, numbers[1]]:
-            self._open[route, numbers[1]] -= 1
+        if (route, numbers[1]) in self._open:
+            self._open.remove((route, numbers[1]))
             return
         expected = []
-        for to, owed in +self._owed:
+        for to, owed in self._owed:
             if to == route and (answer := _NUMBERS.decode(owed))[1] == numbers[1]:
                 if is_answer(answer, numbers):
-                    self._owed[to, owed] -= 1
+                    self._owed.remove((to, owed))
                     return
                 expected.append(answer)
         self._fail(f"answers {numbers}; expected {expected}")

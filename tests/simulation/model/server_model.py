@@ -167,13 +167,25 @@ class ServerModel:
 
     def remember(self, client: str, session: str, seq: int, frame: bytes) -> None:
         """Remember a reply, and forget the oldest of the session."""
-        reply = Reply(self.stamp.now_ms, frame)
-        replies = self.replies.get((client, session), {}) | {seq: reply}
-        self.replied_ms[client, session] = self.stamp.now_ms
+        name = client, session
+        replies = self.replies.setdefault(name, {})
+        oldest = next(iter(replies.items())) if len(replies) == _REPLIES else None
+        self.undo.add(self._take_back_reply, name, seq, oldest)
+        if oldest is not None:
+            del replies[oldest[0]]
+        replies[seq] = Reply(self.stamp.now_ms, frame)
+        self.replied_ms[name] = self.stamp.now_ms
         self.new_replies.add((client, session, seq))
-        if len(replies) > _REPLIES:
-            del replies[next(iter(replies))]
-        self.undo.set_item(self.replies, (client, session), replies)
+
+    def _take_back_reply(
+        self, name: tuple[str, str], seq: int, oldest: tuple[int, Reply] | None
+    ) -> None:
+        replies = self.replies[name]
+        del replies[seq]
+        if oldest is not None:
+            self.replies[name] = dict([oldest, *replies.items()])
+        elif not replies:
+            del self.replies[name]
 
     def _forget_sessions(self) -> None:
         """Expect nothing of sessions whose last reply was long ago."""

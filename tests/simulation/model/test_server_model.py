@@ -159,6 +159,18 @@ def test_all_that_a_transaction_has_changed_is_taken_back(model):
     assert model.due() == [model.known["y"]]
 
 
+def test_a_reply_that_is_taken_back_gives_the_oldest_its_place(model):
+    """A session remembers 32 replies, in the order of its requests."""
+    for seq in range(1, 33):
+        model.answer_once("a", "s", Complete(seq, [Completion("k")]))
+    before = list(model.replies["a", "s"].items())
+    model.begin(START_NS)
+    model.answer_once("a", "s", Complete(33, [Completion("k")]))
+    assert list(model.replies["a", "s"]) == list(range(2, 34))
+    model.take_back()
+    assert list(model.replies["a", "s"].items()) == before
+
+
 def test_the_state_of_a_job_that_was_due_is_open(model):
     """All else of the answer is not."""
     submit(model, "x", "k", need=0, timeout_ms=0)
