@@ -25,7 +25,7 @@ STORE_URLS: Final = ("postgresql://", "postgres://")
 # libzmq would take a larger port modulo 65,536.
 _MOST_PORT: Final = 65_535
 # No host, no port, or an IPv6 address alone.
-_INCOMPLETE: Final = re.compile(r"(tcp://)?(:[^:]*|[^:/]*|[^/]*[]:])")
+_INCOMPLETE: Final = re.compile(r"tcp://(:[^:]*|[^:/]*|[^/]*[]:])")
 _ADDRESS: Final = re.compile(r"tcp://[^\s,/]+:(?P<port>[0-9]{1,5})|ipc://[^\s,]+")
 PARTITION: Final = re.compile(r"[a-z0-9_]{1,20}")
 #: The shortest `takeover_after`: a beat has to arrive within a quarter of it.
@@ -125,8 +125,8 @@ class Config:
             raise ConfigError(f"bind is {self.bind!r}; expected a port of at most {_MOST_PORT}")
         if self.bind.startswith("tcp:") and _INCOMPLETE.fullmatch(self.bind):
             raise ConfigError(f"bind is {self.bind!r}; expected tcp://HOST:PORT or ipc://PATH")
-        if self.http_bind and _INCOMPLETE.fullmatch(self.http_bind):
-            raise ConfigError(f"http_bind is {self.http_bind!r}; expected HOST:PORT, or nothing")
+        if self.http_bind:
+            host_and_port(self.http_bind, "http_bind")
 
     def _check_store(self) -> None:
         if not self.store:
@@ -211,6 +211,16 @@ def _is_reachable(address: str) -> bool:
 def _is_wildcard(bind: str) -> bool:
     host = bind.rpartition("://")[2].rpartition(":")[0]
     return host in ("*", "0.0.0.0", "[::]")
+
+
+def host_and_port(bind: str, name: str = "the address for HTTP") -> tuple[str, int]:
+    """Split "host:port" or "[address]:port". Raises ConfigError for anything else."""
+    host, _, port = bind.rpartition(":")
+    # Without a port an IPv6 address may end in a colon and digits.
+    is_host = host.strip("[]") and not host.endswith(":")
+    if not is_host or not (port.isascii() and port.isdigit()) or int(port) > _MOST_PORT:
+        raise ConfigError(f"{name} is {bind!r}; expected HOST:PORT")
+    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def split_names(text: str) -> list[str]:

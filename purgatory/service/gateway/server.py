@@ -12,13 +12,13 @@ import uvicorn
 
 from purgatory.service.auth.authenticator import is_local
 from purgatory.service.auth.token_store import TokenStore
+from purgatory.service.config import host_and_port
 from purgatory.service.errors import ConfigError
 from purgatory.service.gateway.application import make_application
 from purgatory.service.gateway.callers import Callers, Connector
 from purgatory.service.gateway.health import Health
 from purgatory.service.http.listening import (
     BoundedProtocol,
-    host_and_port,
     listen,
     server_config,
     url_of,

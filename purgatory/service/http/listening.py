@@ -18,6 +18,7 @@ from typing import Any, Final
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from purgatory.service.config import host_and_port
 from purgatory.service.errors import ServerError
 from purgatory.service.rare_log import CANNOT_ACCEPT, RareLog
 
@@ -25,17 +26,8 @@ from purgatory.service.rare_log import CANNOT_ACCEPT, RareLog
 _GRACE: Final = 1
 
 
-def host_and_port(bind: str) -> tuple[str, int]:
-    """Split "host:port" or "[address]:port". Raises ServerError for anything else."""
-    host, colon, port = bind.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
-        raise ServerError(f"the address for HTTP is {bind!r}; expected HOST:PORT")
-    return host, int(port)
-
-
 def listen(bind: str) -> socket.socket:
-    """Listen at "host:port". Raises ServerError."""
+    """Listen at "host:port". Raises ConfigError and ServerError."""
     host, port = host_and_port(bind)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

@@ -24,11 +24,11 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from _purgatory_cpython.threads import InterruptibleThread
+from purgatory.service.config import host_and_port
 from purgatory.service.errors import ServerError
 from purgatory.service.http.listening import (
     AcceptErrors,
     BoundedProtocol,
-    host_and_port,
     listen,
     server_config,
     url_of,

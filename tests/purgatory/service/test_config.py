@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from purgatory.service import Config, ConfigError
+from purgatory.service.config import host_and_port
 
 
 @pytest.fixture
@@ -156,6 +157,7 @@ def test_a_home_directory(tmp_path, monkeypatch, place):
 
 
 STORE = "postgresql://joe:secret@db1,db2/purgatory"
+NO_HTTP_ADDRESS = ("host", "host:", ":80", "h:x", "h:65536", "h:-1", "h:²", "::1", "fe80::1")
 
 
 def test_a_database_that_servers_share():
@@ -166,6 +168,22 @@ def test_a_database_that_servers_share():
     assert (config.takeover_after, config.partition, config.require_replicated) == (5.0, "", False)
     assert "secret" not in repr(config)
     assert Config.load({"store": STORE, "takeover_after": "2s"}, environment={}).takeover_after == 2
+
+
+@pytest.mark.parametrize(
+    ("bind", "parts"),
+    [("127.0.0.1:80", ("127.0.0.1", 80)), ("[::1]:0", ("::1", 0)), ("h:1", ("h", 1))],
+)
+def test_an_address_for_http(bind, parts):
+    """Host and port are split, also of IPv6 in brackets."""
+    assert host_and_port(bind) == parts
+
+
+@pytest.mark.parametrize("bind", ["", *NO_HTTP_ADDRESS])
+def test_no_address_for_http(bind):
+    """Anything else is a ConfigError."""
+    with pytest.raises(ConfigError, match=r"the address for HTTP is .*; expected HOST:PORT"):
+        host_and_port(bind)
 
 
 @pytest.mark.parametrize(
@@ -189,8 +207,8 @@ def test_a_database_that_servers_share():
         ),
         ({"bind": "tcp://127.0.0.1:65536"}, "expected a port of at most 65535"),
         *(
-            ({"http_bind": bind}, f"http_bind is {bind!r}; expected HOST:PORT, or nothing")
-            for bind in ("7412", "x", "0.0.0.0", "0.0.0.0:", "[::]", ":80")
+            ({"http_bind": bind}, f"http_bind is {bind!r}; expected HOST:PORT")
+            for bind in ("7412", "0.0.0.0", "0.0.0.0:", "[::]", *NO_HTTP_ADDRESS)
         ),
         *(
             ({"bind": bind}, f"bind is {bind!r}; expected tcp://HOST:PORT or ipc://PATH")

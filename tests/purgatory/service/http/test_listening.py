@@ -13,9 +13,8 @@ import socket
 import pytest
 
 from purgatory.service import rare_log
-from purgatory.service.errors import ServerError
 from purgatory.service.http import listening
-from purgatory.service.http.listening import AcceptErrors, host_and_port
+from purgatory.service.http.listening import AcceptErrors
 from tests.testing.purgatory_harness import HANG
 from tests.testing.web_servers import serve, status
 
@@ -129,19 +128,3 @@ class TestAcceptErrors:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             assert all(peer.recv(1000).startswith(b"HTTP/1.1 200") for peer in peers)
         assert lines.empty()
-
-
-class TestAddresses:
-    @pytest.mark.parametrize(
-        ("bind", "parts"),
-        [("127.0.0.1:80", ("127.0.0.1", 80)), ("[::1]:0", ("::1", 0)), ("h:1", ("h", 1))],
-    )
-    def test_good(self, bind, parts):
-        """Host and port are split, also of IPv6 in brackets."""
-        assert host_and_port(bind) == parts
-
-    @pytest.mark.parametrize("bind", ["", "host", "host:", ":80", "h:x", "h:65536", "h:-1", "h:²"])
-    def test_bad(self, bind):
-        """Anything else is a ServerError."""
-        with pytest.raises(ServerError, match=r"the address for HTTP is .*; expected HOST:PORT"):
-            host_and_port(bind)
