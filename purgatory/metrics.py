@@ -76,7 +76,7 @@ _OF_PURGATORIES: tuple[_Row, ...] = (
     (
         _COUNTER,
         "purgatory_operations",
-        "Operations that ended",
+        "Operations that ended: completed, failed, expired, cancelled",
         "completed failed expired cancelled",
     ),
     (_COUNTER, "mq_mailbox_commands", "Commands posted to the loop", "mailbox_commands"),

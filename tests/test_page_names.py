@@ -15,7 +15,7 @@ PACKAGES = ("_purgatory_cpython", *LEAVES_AND_ROOF)
 # Names of other projects and of systems.
 FOREIGN = {
     "docs/spark.md": {
-        *("ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION", "INVALID_HANDLE", "PythonScanBuilder"),
+        *("ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION", "INVALID_HANDLE"),
         *("grpcio", "zstandard"),
     },
     "docs/asyncio.md": {"gthread"},

@@ -75,7 +75,8 @@ examples:
 exit codes: 0 done, 1 a negative answer, 2 an error (one line on stderr), 130 interrupted"""
 
 _COMPLETION: Final = """\
-Print the script with which a shell completes the commands and options of purgatory."""
+Print the script with which a shell completes the commands and options of purgatory. Needs
+timer-purgatory[completion]."""
 
 _COMPLETION_EXAMPLES: Final = """\
 examples:
