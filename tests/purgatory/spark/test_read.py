@@ -26,6 +26,7 @@ from purgatory.spark.errors import TableError
 from purgatory.spark.read import JournalReader, JournalSource, may_contain, register
 from purgatory.trace import Operation, read_outcomes, write_operations, write_outcomes
 from purgatory.trace.tables import OPERATIONS, OUTCOMES
+from tests.test_docs import text_of
 from tests.testing.journals import make_outcome, random_outcomes
 
 DAY = 86_400_000
@@ -164,6 +165,23 @@ def test_a_column_that_a_replay_refuses(tmp_path, name, values, said):
     columns = StructType().add("key", StringType())
     with pytest.raises(TableError, match=said):
         read(tmp_path, columns=columns, table="events")
+
+
+def test_which_rows_are_checked(tmp_path):
+    """spark.md: those of text, whose reader checks them; a bad one ends the query."""
+    said = "Rows of Parquet are not checked; a bad row of text fails the query."
+    assert said in text_of("docs/spark.md")
+    bad = {"key": [""], "at_ms": [1]}
+    columns = StructType().add("key", StringType())
+    pq.write_table(pa.table(bad), tmp_path / "events.parquet")
+    reader = JournalReader(str(tmp_path), "events", columns)
+    [batch] = [batch for file in reader.partitions() for batch in reader.read(file)]
+    assert batch.to_pylist() == [{"key": ""}]
+    (tmp_path / "events.parquet").unlink()
+    (tmp_path / "events.jsonl").write_text('{"key": "", "at_ms": 1}\n')
+    reader = JournalReader(str(tmp_path), "events", columns)
+    with pytest.raises(TableError, match="line 1, column key: '', expected"):
+        list(reader.read(reader.partitions()[0]))
 
 
 @pytest.mark.parametrize(
