@@ -3,10 +3,12 @@
 import pytest
 import zmq
 
+from purgatory.service.protocol import VERSION, Hello, Stats
 from purgatory.service.server.network import router_socket
 from purgatory.service.server.network.router_socket import descriptor_of, end_connection
 from purgatory.service.server.network.unread_connections import UnreadConnections
 from purgatory.service.server.network.waiting_messages import FEW_WAITING, MAX_WAITING, ReadGate
+from tests.test_docs import text_of
 from tests.testing.purgatory_harness import HANG
 
 HANG_MS = int(1000 * HANG)
@@ -114,3 +116,25 @@ def test_local_sockets_are_left_alone(make, tmp_path):
 def test_a_frame_of_no_connection():
     """It has no descriptor."""
     assert descriptor_of(zmq.Frame(b"x")) == -1
+
+
+def test_a_peer_with_the_routing_id_of_another(serve, peer):
+    """protocol.md: it is not answered; once the other has gone, it is taken for that one."""
+    said = "a second client with the same id is not answered, or is taken for the first."
+    assert said in text_of("docs/protocol.md")
+    server = serve(memory=True)
+    first = peer(server, ROUTING_ID=b"same")
+    first.hello("first")
+    second = peer(server, ROUTING_ID=b"same")
+    second.send(Hello(1, VERSION, "second"))
+    assert first.ask(Stats(2)).seq == 2
+    assert not second.socket.poll(200)
+    for each in (first, second):
+        each.socket.close(0)
+    answer = None
+    while answer is None:  # until the sockets of before are gone
+        third = peer(server, ROUTING_ID=b"same")
+        third.send(Hello(3, VERSION, "third"))
+        answer = third.receive() if third.socket.poll(200) else None
+    assert (answer.seq, answer.code) == (3, "malformed")
+    assert "client 'first' sent a second hello" in answer.message
