@@ -402,3 +402,47 @@ def test_how_long_a_list_has_what_has_ended():
     assert server.ask(ReadOperations).states == []
     assert server.ask(Query, ["a"]).states[0].state == "completed"
     server.store.close()
+
+
+# What other tests show
+
+
+SHOWN = [
+    (
+        "spark.md",
+        "of Parquet in each file, of text in the first file of each format",
+        "purgatory/spark/tables/test_reader.py",
+        "test_of_text_the_first_file_is_looked_at",
+    ),
+    (
+        "spark.md",
+        "Rows of Parquet are not checked; a bad row of text fails the query.",
+        "purgatory/spark/test_read.py",
+        "test_which_rows_are_checked",
+    ),
+    (
+        "protocol.md",
+        "a second client with the same id is not answered, or is taken for the first.",
+        "purgatory/service/server/network/test_router_socket.py",
+        "test_a_peer_with_the_routing_id_of_another",
+    ),
+    (
+        "protocol.md",
+        "and refuses what comes later with `closing`.",
+        "purgatory/service/server/network/test_reception.py",
+        "test_what_comes_to_a_server_that_closes",
+    ),
+    (
+        "mq.md",
+        "`disconnect` ends all connections to the name, or else the bind",
+        "mq/core/test_endpoints.py",
+        "test_disconnect_ends_all_connections_to_a_name",
+    ),
+]
+
+
+@pytest.mark.parametrize(("page", "said", "file", "name"), SHOWN)
+def test_a_sentence_that_another_test_shows(page, said, file, name):
+    """The page says it, and the test of the behaviour exists."""
+    assert said in text_of(f"docs/{page}")
+    assert f"def {name}(" in (ROOT / "tests" / file).read_text()

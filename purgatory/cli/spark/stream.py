@@ -57,8 +57,8 @@ examples:
 _COMPACT: Final = """\
 Move the outcomes that a stream has committed from its many small files into few large ones, in a
 directory of their own; rows that were late or rejected, too. The stream may be running. Started
-again, also after kill -9, the command goes on: each outcome is in one file of either directory,
-and in the archive never twice. Readers of the archive may read it at any time.
+again, also after kill -9, the command goes on: no outcome is lost, or twice in the archive, which
+may be read at any time.
 
 The stream is known by its checkpoint. A later run may have another archive, as one a month."""
 

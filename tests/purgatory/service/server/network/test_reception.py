@@ -14,7 +14,6 @@ from purgatory.service.server.network import reception as reception_module
 from purgatory.service.server.network.connections import Connections
 from purgatory.service.server.network.reception import Reception
 from purgatory.service.server.validation import RequestValidator, limits_of
-from tests.test_docs import text_of
 from tests.testing.fake_router import FakeRouter
 
 
@@ -72,8 +71,7 @@ def test_what_is_no_message_is_malformed(reception, socket):
 
 
 def test_what_comes_to_a_server_that_closes(reception, socket):
-    """It is refused, also a request for a change: see protocol.md."""
-    assert "and refuses what comes later with `closing`." in text_of("docs/protocol.md")
+    """It is refused, also a request for a change."""
     take(reception, encode(Hello(1, VERSION, "c")))
     reception.closing = True
     for request in (Stats(2), Cancel(3, ["a"])):
