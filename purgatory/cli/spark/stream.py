@@ -50,9 +50,9 @@ _RUN_EXAMPLES: Final = """\
 examples:
   purgatory spark run --operations in/operations --events in/events --out out --checkpoint cp
   purgatory spark run --operations in/operations --events in/events --out out --checkpoint cp --once
-  spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0 ... spark run \\
-      --kafka localhost:9092 --operations submitted --events happened --out out --checkpoint cp \\
-      --outcomes-topic ended"""
+  spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0 \\
+      --py-files DIR/purgatory.zip DIR/purgatory_main.py run --kafka localhost:9092 \\
+      --operations submitted --events happened --out out --checkpoint cp --outcomes-topic ended"""
 
 _COMPACT: Final = """\
 Move the outcomes that a stream has committed from its many small files into few large ones, in a
