@@ -12,16 +12,24 @@ from bench_all import SCRIPTS
 
 from purgatory import Purgatory
 from purgatory.aio.loop_delivery import PORTION
+from purgatory.cli.operations import _LIST
 from purgatory.cli.spark import stream as stream_command
 from purgatory.core.operations.keyed import KeyedOperation
 from purgatory.core.purgatory_core import PurgatoryCore
 from purgatory.core.section_lists import SHARDS, AtomicWatchLists
 from purgatory.service import Client, Config, ServiceDaemon, Worker
 from purgatory.service.job_messages import KindOverview
+from purgatory.service.protocol import Query, ReadOperations, SubmissionOptions
+from purgatory.service.server.records.retention import (
+    DELETION_DELAY_MS,
+    RETAINED_OUTCOMES,
+    RETAINED_OUTCOMES_MS,
+)
 from purgatory.trace.tables import REQUIRED, TABLES
 from purgatory.trace.validation import ColumnType
 from tests.test_docs import DIARY, ROOT, text_of
 from tests.testing.purgatory_harness import HANG
+from tests.testing.step_server import StepServer, operation
 from tests.timingwheel.test_timer_fork import in_child
 from timingwheel import Timer, TimerForked
 from timingwheel.wheel_state import DRAIN_BATCH
@@ -180,8 +188,8 @@ def test_how_long_a_key_that_is_not_built_in_counts():
     lists.watch(plain, ("paid",))
     lists.watch(other, (1.5,))
     found = [lists._may_be_section()]
-    for operation in (other, plain):
-        lists.remove(operation)
+    for each in (other, plain):
+        lists.remove(each)
         found.append(lists._may_be_section())
     assert found == [False, False, True]
 
@@ -372,3 +380,69 @@ def test_what_an_overview_has_of_a_kind():
     assert said in " ".join((ROOT / "CHANGELOG.md").read_text().split())
     said = "Of a kind also the wait of the oldest ready job, the workers, and whether it is paused."
     assert said in Client.overview.__doc__
+
+
+# Commands
+
+
+def test_how_long_a_list_has_what_has_ended():
+    """`purgatory list` says it: not for as long as the ids are remembered, as `query` has them."""
+    assert "ended ones for ten minutes after their outcomes were acknowledged" in _LIST
+    assert f"of many the last\n{RETAINED_OUTCOMES:,}." in _LIST
+    server = StepServer(None)
+    server.hello()
+    submission = operation("a", "k")
+    submission.options = SubmissionOptions(86_400_000)
+    server.submit(submission)
+    [outcome] = server.complete_and_push("k")[1]
+    server.acknowledge(outcome.number)
+    server.pass_time(RETAINED_OUTCOMES_MS)
+    assert [one.op_id for one in server.ask(ReadOperations).states] == ["a"]
+    server.pass_time(DELETION_DELAY_MS)
+    assert server.ask(ReadOperations).states == []
+    assert server.ask(Query, ["a"]).states[0].state == "completed"
+    server.store.close()
+
+
+# What other tests show
+
+
+SHOWN = [
+    (
+        "spark.md",
+        "of Parquet in each file, of text in the first file of each format",
+        "purgatory/spark/tables/test_reader.py",
+        "test_of_text_the_first_file_is_looked_at",
+    ),
+    (
+        "spark.md",
+        "Rows of Parquet are not checked; a bad row of text fails the query.",
+        "purgatory/spark/test_read.py",
+        "test_which_rows_are_checked",
+    ),
+    (
+        "protocol.md",
+        "a second client with the same id is not answered, or is taken for the first.",
+        "purgatory/service/server/network/test_router_socket.py",
+        "test_a_peer_with_the_routing_id_of_another",
+    ),
+    (
+        "protocol.md",
+        "and refuses what comes later with `closing`.",
+        "purgatory/service/server/network/test_reception.py",
+        "test_what_comes_to_a_server_that_closes",
+    ),
+    (
+        "mq.md",
+        "`disconnect` ends all connections to the name, or else the bind",
+        "mq/core/test_endpoints.py",
+        "test_disconnect_ends_all_connections_to_a_name",
+    ),
+]
+
+
+@pytest.mark.parametrize(("page", "said", "file", "name"), SHOWN)
+def test_a_sentence_that_another_test_shows(page, said, file, name):
+    """The page says it, and the test of the behaviour exists."""
+    assert said in text_of(f"docs/{page}")
+    assert f"def {name}(" in (ROOT / "tests" / file).read_text()

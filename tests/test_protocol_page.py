@@ -267,6 +267,20 @@ def test_a_dead_job_is_neither_cancelled_nor_moved(server):
     assert server.ask(job_messages.RescheduleJobs, [move]).done == [False]
 
 
+def test_which_jobs_a_cancellation_by_filter_ends(server):
+    """A job counts by its state when the server reaches the job, not when the request came."""
+    assert "goes through the jobs submitted before, the newest first, and cancels each" in text()
+    server.submit(*[job(f"j{n}", timeout_ms=5) for n in range(3 * PORTION)])
+    server.post(job_messages.CancelMatching, job_messages.JobFilter(state="scheduled"))
+    server.advance()  # it arrives
+    server.post(Submit, [job("later", timeout_ms=5000)])
+    server.advance()  # and begins
+    server.pass_time(6)  # due in the transaction of the second portion
+    states = [server.job(f"j{n}").state for n in range(3 * PORTION)]
+    assert states == ["ready"] * PORTION + ["cancelled"] * 2 * PORTION
+    assert server.job("later").state == "scheduled"
+
+
 def test_for_how_long_an_outcome_is_sent():
     """Until the acknowledgement, but not for longer than the setting says."""
     assert Config().retention == 7 * 86400

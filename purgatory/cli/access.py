@@ -28,7 +28,7 @@ examples, on the server:
   purgatory keys allow till -- -KEY  another tool has made a key that begins with "-"
   purgatory keys allow billing --rights submit,read
                                      it may do no more than that, and only under its own name
-  purgatory keys allow worker --name worker-1,worker-2 --rights complete
+  purgatory keys allow worker --name worker-1,worker-2 --rights work
   purgatory keys list"""
 
 _TOKENS: Final = """\

@@ -67,7 +67,7 @@ def add_parser(subparsers: SubParsers) -> None:
     """Add `purgatory repeats`."""
     summary = "jobs by the calendar or at intervals"
     commands = add_group(subparsers, "repeats", summary, _DESCRIPTION, _EXAMPLES)
-    listed = add_command(commands, "list", _list, "list them, of all clients")
+    listed = add_command(commands, "list", _list, "list all that the key may see")
     shown = add_command(commands, "show", _show, "show some, with payload")
     shown.add_argument("names", metavar="NAME", nargs="+", action=Distinct, help="of a repeat")
     _add_set(commands)

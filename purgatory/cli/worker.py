@@ -43,7 +43,7 @@ _EXAMPLES: Final = """\
 examples:
   purgatory worker reminders:worker
 
-exit codes: 0 ended by a signal, 1 handlers run beyond their time limits and cannot be stopped,
+exit codes: 0 stopped by one signal, 1 handlers run beyond their time limits and cannot be stopped,
 2 an error"""
 
 

@@ -50,15 +50,15 @@ _RUN_EXAMPLES: Final = """\
 examples:
   purgatory spark run --operations in/operations --events in/events --out out --checkpoint cp
   purgatory spark run --operations in/operations --events in/events --out out --checkpoint cp --once
-  spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0 ... spark run \\
-      --kafka localhost:9092 --operations submitted --events happened --out out --checkpoint cp \\
-      --outcomes-topic ended"""
+  spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0 \\
+      --py-files DIR/purgatory.zip DIR/purgatory_main.py run --kafka localhost:9092 \\
+      --operations submitted --events happened --out out --checkpoint cp --outcomes-topic ended"""
 
 _COMPACT: Final = """\
 Move the outcomes that a stream has committed from its many small files into few large ones, in a
 directory of their own; rows that were late or rejected, too. The stream may be running. Started
-again, also after kill -9, the command goes on: each outcome is in one file of either directory,
-and in the archive never twice. Readers of the archive may read it at any time.
+again, also after kill -9, the command goes on: no outcome is lost, or twice in the archive, which
+may be read at any time.
 
 The stream is known by its checkpoint. A later run may have another archive, as one a month."""
 

@@ -141,7 +141,7 @@ class TopicOutput:
 
     Spark's sink has no transactions: a repeated micro-batch sends its outcomes again, with the same
     bytes. The key is the operation's id, the value a JSON object with the columns of an outcome.
-    Consumers may drop repeats by key.
+    Consumers may drop repeats of key and value.
 
     `servers`: host:port, separated by commas. `options` are those of Spark's sink. The session
     needs Spark's Kafka connector.

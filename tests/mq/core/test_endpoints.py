@@ -263,6 +263,19 @@ def test_disconnect_of_a_bound_address_unbinds(socket):
     assert caught.value.errno == errno.ENOENT
 
 
+@pytest.mark.parametrize("end", ["disconnect", "unbind"])
+def test_disconnect_ends_all_connections_to_a_name(socket, end):
+    """After two connects the second call finds none."""
+    push, pull = socket(zmq.PUSH), socket(zmq.PULL)
+    pull.bind(URL)
+    push.connect(URL)
+    push.connect(URL)
+    getattr(push, end)(URL)
+    with pytest.raises(zmq.ZMQError) as caught:
+        getattr(push, end)(URL)
+    assert caught.value.errno == errno.ENOENT
+
+
 def test_of_a_socket_connected_to_itself_each_call_ends_its_own(socket):
     """`disconnect` ends the connection and leaves the name."""
     pair, other = socket(zmq.DEALER), socket(zmq.DEALER)

@@ -1,7 +1,10 @@
 """The command line: every error is one line and exit code 2, without a traceback."""
 
+import argparse
 import importlib.util
 import os
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -11,7 +14,10 @@ from pathlib import Path
 import pytest
 
 from purgatory.cli import entry_point as cli
+from purgatory.cli.access import _KEYS_EXAMPLES
 from purgatory.cli.entry_point import misspelt
+from purgatory.service.auth.access import Access
+from purgatory.service.protocol import Work
 from purgatory.trace import KeyEvent, write_events
 
 COMMAND = [sys.executable, "-m", "purgatory"]
@@ -310,3 +316,42 @@ def test_another_shell(run):
     code, _, err = run("completion", "tcl")
     assert code == 2
     assert "tcl" in err
+
+
+# The help
+
+
+def parsers(parser, *names):
+    """Yield each parser below one, and the words of its command."""
+    yield parser, names
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, below in action.choices.items():
+                yield from parsers(below, *names, name)
+
+
+def examples():
+    """Yield the arguments of each example of the help; under spark-submit, those of the program."""
+    for parser, names in parsers(cli.make_parser()):
+        text = f"{parser.epilog or ''}\n{parser.description or ''}".replace("\\\n", " ")
+        for line in re.findall(r"^(?:  |example: )(.*)$", text, re.MULTILINE):
+            program, _, arguments = line.partition("purgatory_main.py ")
+            if arguments:
+                yield ["spark", *shlex.split(arguments)]
+            elif found := re.match(r"(?:PURGATORY\w+=\S+ )?purgatory (?!COMMAND)(.*)", program):
+                yield shlex.split(re.split(r"  +| > ", found[1])[0])
+            assert "spark-submit" not in program or arguments, names
+
+
+def test_each_example_of_the_help_can_be_given():
+    """Its command and its options exist; a program of spark-submit takes them without `spark`."""
+    found = [each for each in examples() if each[-1] != "..."]
+    assert len(found) > 60
+    for each in found:
+        assert cli.make_parser().parse_args(each)
+
+
+def test_what_a_worker_of_an_example_may_do():
+    """`purgatory keys` gives it the right without which the server leases it no job."""
+    worker = re.search(r"keys allow worker .*--rights (\S+)", _KEYS_EXAMPLES)[1]
+    Access("worker", rights=worker.split(",")).check_request(Work(1, {}, 1, 1000))

@@ -166,6 +166,21 @@ def test_a_column_that_a_replay_refuses(tmp_path, name, values, said):
         read(tmp_path, columns=columns, table="events")
 
 
+def test_which_rows_are_checked(tmp_path):
+    """Those of text, whose reader checks them; a bad one ends the query."""
+    bad = {"key": [""], "at_ms": [1]}
+    columns = StructType().add("key", StringType())
+    pq.write_table(pa.table(bad), tmp_path / "events.parquet")
+    reader = JournalReader(str(tmp_path), "events", columns)
+    [batch] = [batch for file in reader.partitions() for batch in reader.read(file)]
+    assert batch.to_pylist() == [{"key": ""}]
+    (tmp_path / "events.parquet").unlink()
+    (tmp_path / "events.jsonl").write_text('{"key": "", "at_ms": 1}\n')
+    reader = JournalReader(str(tmp_path), "events", columns)
+    with pytest.raises(TableError, match="line 1, column key: '', expected"):
+        list(reader.read(reader.partitions()[0]))
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -371,6 +371,18 @@ def test_what_cannot_be_read_is_named_at_once(spark, tmp_path):
         assert "\n" not in str(raised.value)
 
 
+def test_of_text_the_first_file_is_looked_at(spark, tmp_path):
+    """A later one without a column is named when it is read."""
+    write(tmp_path / "a.csv", EVENTS_CSV)
+    write(tmp_path / "b.csv", "key,x\n")
+    found = read_table(spark, str(tmp_path), EVENTS_TABLE)
+    with (
+        pytest.raises(SparkError, match=r"b\.csv: not a table of events, it has no column"),
+        wrapping_spark_errors("reading"),
+    ):
+        found.rejected.count()
+
+
 def test_wrong_types_of_parquet_are_named_at_once(spark, tmp_path):
     """The error names the column, its type and the expected type."""
     frame = spark.createDataFrame([("a", 1.5)], "key string, at_ms double")

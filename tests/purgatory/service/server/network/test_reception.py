@@ -8,7 +8,7 @@ import zmq
 from purgatory.service.auth.access import EVERYTHING
 from purgatory.service.config import Config
 from purgatory.service.encoding import decode_answer, encode
-from purgatory.service.protocol import VERSION, Bye, Hello, Query, Stats
+from purgatory.service.protocol import VERSION, Bye, Cancel, Hello, Query, Stats
 from purgatory.service.server.commands import ClientRequest
 from purgatory.service.server.network import reception as reception_module
 from purgatory.service.server.network.connections import Connections
@@ -68,6 +68,16 @@ def test_what_is_no_message_is_malformed(reception, socket):
     reception.on_frame(b"r", zmq.Frame(encode(Stats(7))), [b"", encode(Stats(8))], 0.0)
     answer = decode_answer(socket.sent[-1])
     assert (answer.seq, answer.code) == (8, "malformed")
+
+
+def test_what_comes_to_a_server_that_closes(reception, socket):
+    """It is refused, also a request for a change."""
+    take(reception, encode(Hello(1, VERSION, "c")))
+    reception.closing = True
+    for request in (Stats(2), Cancel(3, ["a"])):
+        take(reception, encode(request))
+    answers = [decode_answer(frame) for frame in socket.sent]
+    assert [(answer.seq, answer.code) for answer in answers] == [(2, "closing"), (3, "closing")]
 
 
 class Posted:

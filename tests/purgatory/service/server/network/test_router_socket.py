@@ -3,6 +3,7 @@
 import pytest
 import zmq
 
+from purgatory.service.protocol import VERSION, Hello, Stats
 from purgatory.service.server.network import router_socket
 from purgatory.service.server.network.router_socket import descriptor_of, end_connection
 from purgatory.service.server.network.unread_connections import UnreadConnections
@@ -114,3 +115,23 @@ def test_local_sockets_are_left_alone(make, tmp_path):
 def test_a_frame_of_no_connection():
     """It has no descriptor."""
     assert descriptor_of(zmq.Frame(b"x")) == -1
+
+
+def test_a_peer_with_the_routing_id_of_another(serve, peer):
+    """It is not answered; once the other has gone, it is taken for that one."""
+    server = serve(memory=True)
+    first = peer(server, ROUTING_ID=b"same")
+    first.hello("first")
+    second = peer(server, ROUTING_ID=b"same")
+    second.send(Hello(1, VERSION, "second"))
+    assert first.ask(Stats(2)).seq == 2
+    assert not second.socket.poll(200)
+    for each in (first, second):
+        each.socket.close(0)
+    answer = None
+    while answer is None:  # until the sockets of before are gone
+        third = peer(server, ROUTING_ID=b"same")
+        third.send(Hello(3, VERSION, "third"))
+        answer = third.receive() if third.socket.poll(200) else None
+    assert (answer.seq, answer.code) == (3, "malformed")
+    assert "client 'first' sent a second hello" in answer.message
