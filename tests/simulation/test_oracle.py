@@ -216,6 +216,18 @@ def test_a_missed_event(world, oracle, late):
     assert ("outlived" if late == "completed" else "though it was complete") in broken(oracle)
 
 
+@pytest.mark.parametrize(("lost_s", "found"), [(1, "outlived"), (18, "")])
+def test_an_event_missed_by_a_clock_that_is_set_back(world, oracle, lost_s, found):
+    """The deadline had passed by its stamps: a later event counts, once the clock is right."""
+    oracle.lost_time_ns = lambda: lost_s * NS_PER_S
+    operation = submit(oracle, timeout=20)
+    complete(oracle, answer=0)
+    event = complete(oracle, answer=1)
+    oracle.told(operation.op_id, "completed", event.value)
+    assert found in broken(oracle)
+    assert bool(found) == bool(broken(oracle))
+
+
 def test_an_event_just_before_the_deadline(world, oracle):
     """Its stamp may be ahead of the clock, and so too late."""
     operation = submit(oracle, timeout=4)
