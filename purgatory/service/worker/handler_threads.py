@@ -247,8 +247,8 @@ class HandlerThreads:
         self._loop.create_task(self._stop_when_cancelled())
 
     async def _stop_when_cancelled(self) -> None:
-        while self._tasks:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+        while self._tasks:  # not by `gather`: for ended tasks it returns at once, without callbacks
+            await asyncio.wait(self._tasks)
         assert self._loop is not None
         self._is_stopping = True
         self._loop.stop()
