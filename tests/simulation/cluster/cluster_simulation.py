@@ -199,11 +199,12 @@ class ClusterSimulation:
         return verdict
 
     def discard(self) -> None:
-        """End all processes."""
+        """End all processes, and close the database."""
         for process in self.programs:
             process.kill()
         for host in self.hosts:
             host.kill()
+        self.database.store.close()
 
     def _run_for(self, seconds: float) -> None:
         self.world.run_until(self._is_over, seconds)

@@ -42,7 +42,8 @@ class Host:
 def database():
     machine = DatabaseMachine(World(1))
     machine.is_pooled = False
-    return machine
+    yield machine
+    machine.store.close()
 
 
 @pytest.fixture
