@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What was compiled from the same C code before, here or in another clone, is not compiled again.
 export PURGATORY_BUILD_CACHE ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/timer-purgatory
 
-.PHONY: test test-interpreted test-spark test-compiled test-tools test-quick wheels demo check lint types imports core docs \
+.PHONY: test test-interpreted test-spark test-compiled test-tools test-another test-quick wheels demo check lint types imports core docs \
 	test-all simulate simulate-mutants mutants drill drill-controls bench release-check clean
 
 # The wheel is built while the tests of the plain source wait for their threads.
@@ -46,6 +46,13 @@ test-tools: WORKERS = 2
 test-tools: DIST = loadfile
 test-tools: $(VENV)/spark-classes.jsa
 	$(BIN)/python $(PYTEST) -o cache_dir=.pytest_cache/tools $(TOOLS)
+
+# Another Python has other threads and event loops: the rooms with these, on the newest one of pyenv.
+ANOTHER ?= $(lastword $(sort $(wildcard $(HOME)/.pyenv/versions/3.1[2-9].*/bin/python3)))
+LOOPS = tests/purgatory/aio tests/purgatory/bus tests/purgatory/service/client tests/purgatory/service/worker tests/mq/test_asyncio.py
+test-another:                  ## threads and event loops on a later Python, if pyenv has one
+	$(if $(ANOTHER),$(MAKE) .venv-another/.test VENV=.venv-another PYTHON=$(ANOTHER),@echo "pyenv has no later Python")
+	$(if $(ANOTHER),.venv-another/bin/python $(PYTEST) $(ARGS) $(LOOPS))
 
 # What a change breaks most often, for the hand: without whole processes, worlds of seeds, models, and
 # what is tried at each instruction.
