@@ -3,8 +3,10 @@
 import asyncio
 import copy
 import gc
+import importlib
 import logging
 import pickle
+import re
 import threading
 import tracemalloc
 from dataclasses import replace
@@ -100,6 +102,19 @@ def test_the_level_of_exceptions_of_callbacks(caplog):
     assert all(record.exc_info for record in caplog.records)
     packages = {record.name.partition(".")[0] for record in caplog.records}
     assert packages == {"timingwheel", "purgatory"}
+
+
+@pytest.mark.parametrize("package", ["timingwheel", "purgatory", "mq"])
+def test_the_base_of_a_packages_errors(package):
+    """library.md: of each error that the package exports, but for bad arguments."""
+    module = importlib.import_module(package)
+    [name] = re.findall(rf"\| `{package}`[^|]* \| `(\w+)`", text_of("docs/library.md"))
+    types = [each for each in vars(module).values() if isinstance(each, type)]
+    kinds = [each for each in types if issubclass(each, Exception) and package in each.__module__]
+    assert len(kinds) > 3
+    missing = {kind.__name__ for kind in kinds if not issubclass(kind, getattr(module, name))}
+    # An IndexError, of a pipe's own thread; and one of pyzmq's, which nothing raises.
+    assert missing <= {"Empty", "ZMQVersionError"}
 
 
 def test_the_log_of_a_failed_attempt(caplog):
