@@ -29,7 +29,6 @@ from purgatory.service.gateway.server import KEEP_ALIVE_S, MAX_WAIT_S, Streaming
 from purgatory.service.http.listening import MAX_CONNECTIONS, REQUEST_S
 from purgatory.service.http.server import _COARSE_ROWS, _COARSE_S
 from purgatory.service.machine_memory import MAX_BYTES, MIN_BYTES, SHARE
-from purgatory.service.nesting import MAX_LEVELS
 from purgatory.service.protocol import MAX_ROOM
 from purgatory.service.server import clock, commits, fair_queue, store_loop
 from purgatory.service.server.jobs import kind_figures
@@ -150,7 +149,6 @@ def test_the_table_of_limits():
     for *_, beyond in rows:
         name = re.search(r"`(\w+)`", beyond)[1]
         assert hasattr(errors, name) or name == "ValueError"
-    assert f"{MAX_LEVELS} levels" in rows[0][1]
     repeats = f"{repeat_requests.MOST_OF_A_CLIENT:,}, {repeat_requests.MOST:,}"
     assert repeats in table
     assert f"| {MAX_LEASES:,} each |" in table
