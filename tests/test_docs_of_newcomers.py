@@ -19,6 +19,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from purgatory import KeyedOperation, OperationExpired, Purgatory
+from purgatory.cli import main
 from purgatory.durable_files import DirectoryLock
 from purgatory.errors import StoreError
 from purgatory.service import Client, Config, RequestTimeout, ServiceDaemon, Worker
@@ -272,6 +273,18 @@ def test_a_new_key_without_a_gap(tmp_path):
         "revoke shop`, SIGHUP. With `allow` repeat the `--rights` of the old key, and its names: "
         "`--name shop`. Otherwise the new key has all rights under any name."
     ) in text_of("docs/service.md")
+
+
+@pytest.mark.parametrize(("rights", "names"), [("submit", ("ops",)), ("submit,administer", ())])
+def test_which_names_a_key_may_use(tmp_path, rights, names):
+    """service.md: its own; but any, if it may administer."""
+    directory = ("--keys-dir", str(tmp_path / "keys"))
+    assert main(["keys", "new", "ops", *directory]) == 0
+    assert main(["keys", "allow", "ops", "--rights", rights, *directory]) == 0
+    (allowed,) = KeyStore(tmp_path / "keys").allowed().values()
+    assert allowed.names == names
+    sentence = "A key with `--rights`, unless it has `administer`, may use only the client name"
+    assert sentence in text_of("docs/service.md")
 
 
 SECRET = "0xC0FFEE"
