@@ -516,6 +516,18 @@ def test_the_commands_in_the_text(page):
     assert {code: why for code, why in faults.items() if why and not left_out.search(why)} == {}
 
 
+def test_the_verbs_of_jobs_in_the_terminal():
+    """CHANGELOG.md: each of a program's has a command."""
+    sentence = re.search(r"States and control: (.*?); the same in", text_of("CHANGELOG.md"))[1]
+    names = {"job": "show", "jobs": "list"}
+    verbs = re.findall(r"`(\w+)`", sentence)
+    assert len(verbs) > 5
+    for verb in verbs:
+        assert hasattr(Client, verb)
+        command = names.get(verb) or re.sub("_jobs?$", "", verb)
+        assert "invalid choice" not in fault_of(f"purgatory jobs {command}"), verb
+
+
 # Options of other programs.
 FOREIGN = {
     *("--disable-gil", "--with-thread-sanitizer"),  # of Python's configure
