@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 import inspect
+import json
 import re
 import signal
 import subprocess
@@ -18,12 +19,14 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from purgatory import KeyedOperation, OperationExpired, Purgatory
+from purgatory.cli import main
 from purgatory.durable_files import DirectoryLock
 from purgatory.errors import StoreError
 from purgatory.service import Client, Config, RequestTimeout, ServiceDaemon, Worker
 from purgatory.service.auth.access import RIGHTS, Access
 from purgatory.service.auth.key_store import KeyStore
 from purgatory.service.errors import StoreFailed, TooLarge, refusal_of
+from purgatory.service.nesting import MAX_LEVELS
 from purgatory.service.platform import boot_ns
 from purgatory.service.server.network import router_socket
 from purgatory.testing import ManualPurgatory
@@ -188,16 +191,19 @@ def test_what_a_value_may_be():
         arrived = paid.result(HANG)
         assert arrived == [b"x", moment, [1, 2], [3], {"cents": 5}, *texts]
         assert arrived[1].tzinfo is UTC
+        deep = json.loads("[" * (MAX_LEVELS + 1) + "]" * (MAX_LEVELS + 1))
         for call in (client.complete, lambda key, value: client.defer(key, payload=value)):
-            with pytest.raises(TypeError):
-                call("paid:17", object())
+            for value in (object(), deep):
+                with pytest.raises(TypeError):
+                    call("paid:17", value)
         with pytest.raises(TooLarge):
             client.complete("paid:17", "x" * config.max_payload_bytes)
     page = text_of("docs/service.md")
     assert (
-        "A payload or value is what MessagePack can hold (else `TypeError`). A tuple or set "
-        "arrives as a list, a dataclass as a dict, a Decimal, UUID, date or naive datetime as a "
-        "text, numpy's float64 as a float; bytes arrive unchanged, and an aware datetime in UTC."
+        f"what MessagePack can hold, in at most {MAX_LEVELS} levels of lists and dicts (else "
+        "`TypeError`). A tuple or set arrives as a list, a dataclass as a dict, a Decimal, UUID, "
+        "date or naive datetime as a text, numpy's float64 as a float; bytes arrive unchanged, "
+        "and an aware datetime in UTC."
     ) in page
 
 
@@ -267,6 +273,18 @@ def test_a_new_key_without_a_gap(tmp_path):
         "revoke shop`, SIGHUP. With `allow` repeat the `--rights` of the old key, and its names: "
         "`--name shop`. Otherwise the new key has all rights under any name."
     ) in text_of("docs/service.md")
+
+
+@pytest.mark.parametrize(("rights", "names"), [("submit", ("ops",)), ("submit,administer", ())])
+def test_which_names_a_key_may_use(tmp_path, rights, names):
+    """service.md: its own; but any, if it may administer."""
+    directory = ("--keys-dir", str(tmp_path / "keys"))
+    assert main(["keys", "new", "ops", *directory]) == 0
+    assert main(["keys", "allow", "ops", "--rights", rights, *directory]) == 0
+    (allowed,) = KeyStore(tmp_path / "keys").allowed().values()
+    assert allowed.names == names
+    sentence = "A key with `--rights`, unless it has `administer`, may use only the client name"
+    assert sentence in text_of("docs/service.md")
 
 
 SECRET = "0xC0FFEE"

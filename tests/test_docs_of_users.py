@@ -18,6 +18,7 @@ from purgatory.cli.entry_point import UsageError, make_parser
 from purgatory.service import Client, Config, ServiceDaemon, Worker, WorkerStuck, errors
 from purgatory.service.errors import (
     JobUnknown,
+    Malformed,
     RequestTimeout,
     ServerBusy,
     TooManyItems,
@@ -328,6 +329,19 @@ def test_what_passes_by_itself_is_tried_again():
     assert "moves and cancellations by filter under way" in page
 
 
+def test_how_late_a_jitter_may_make_a_run():
+    """howto/nightly-report.md: of a long interval, too, no later than a day."""
+    day = 86_400
+    config = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="")
+    with ServiceDaemon(config) as service, Client(service.server.address) as client:
+        assert client.repeat("weekly", every=7 * day, jitter=day)
+        assert client.repeat("hourly", every=3600, jitter=3600)
+        for every, jitter in ((7 * day, day + 1), (3600, 3601)):
+            with pytest.raises(Malformed, match="jitter"):
+                client.repeat("late", every=every, jitter=jitter)
+    assert "; at most a day, and at most the interval |" in text_of("docs/howto/nightly-report.md")
+
+
 def test_a_repeat_that_is_run_while_a_run_goes_on():
     """gateway.md: by default nothing is done."""
     config = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="")
@@ -500,6 +514,18 @@ def test_the_commands_in_the_text(page):
     codes = [code for code in codes_in(page) if re.match(r"purgatory (?!.*(--help|\[))", code)]
     faults = {code: fault_of(code) for code in codes}
     assert {code: why for code, why in faults.items() if why and not left_out.search(why)} == {}
+
+
+def test_the_verbs_of_jobs_in_the_terminal():
+    """CHANGELOG.md: each of a program's has a command."""
+    sentence = re.search(r"States and control: (.*?); the same in", text_of("CHANGELOG.md"))[1]
+    names = {"job": "show", "jobs": "list"}
+    verbs = re.findall(r"`(\w+)`", sentence)
+    assert len(verbs) > 5
+    for verb in verbs:
+        assert hasattr(Client, verb)
+        command = names.get(verb) or re.sub("_jobs?$", "", verb)
+        assert "invalid choice" not in fault_of(f"purgatory jobs {command}"), verb
 
 
 # Options of other programs.

@@ -29,7 +29,6 @@ from purgatory.service.gateway.server import KEEP_ALIVE_S, MAX_WAIT_S, Streaming
 from purgatory.service.http.listening import MAX_CONNECTIONS, REQUEST_S
 from purgatory.service.http.server import _COARSE_ROWS, _COARSE_S
 from purgatory.service.machine_memory import MAX_BYTES, MIN_BYTES, SHARE
-from purgatory.service.nesting import MAX_LEVELS
 from purgatory.service.protocol import MAX_ROOM
 from purgatory.service.server import clock, commits, fair_queue, store_loop
 from purgatory.service.server.jobs import kind_figures
@@ -46,6 +45,7 @@ from purgatory.service.server.network import (
     waiting_messages,
 )
 from purgatory.service.server.network.network import WORKER_PING_S
+from purgatory.service.server.records.remembered_replies import SESSION_MS
 from purgatory.service.server.repeats import load_repeats, repeat_requests, repeat_runs
 from purgatory.service.server.server_health import READY_BOUND_S, STUCK_S
 from purgatory.service.server.validation import MOST_PERIOD_MS
@@ -150,7 +150,6 @@ def test_the_table_of_limits():
     for *_, beyond in rows:
         name = re.search(r"`(\w+)`", beyond)[1]
         assert hasattr(errors, name) or name == "ValueError"
-    assert f"{MAX_LEVELS} levels" in rows[0][1]
     repeats = f"{repeat_requests.MOST_OF_A_CLIENT:,}, {repeat_requests.MOST:,}"
     assert repeats in table
     assert f"| {MAX_LEASES:,} each |" in table
@@ -178,6 +177,7 @@ def test_the_limits_in_words():
     assert ParquetJournal.__init__.__kwdefaults__["seconds"] == 10  # service.md: every ten seconds
     assert _COARSE_ROWS * _COARSE_S == 3600  # service.md, design.md: an hour
     assert (MOST_KINDS, PERIOD_S) == (100, 1)  # console.md: the hundred busiest; once a second
+    assert SESSION_MS == 600_000  # service.md, CHANGELOG.md: sent again within ten minutes
     assert repeat_runs.LATE_MS == 60_000  # nightly-report.md: more than a minute late
     assert repeat_runs.REFUSED_MS == 1000  # nightly-report.md: again each second
     assert load_repeats.SET_BACK_MS == 3 * 3_600_000  # nightly-report.md: less than three hours

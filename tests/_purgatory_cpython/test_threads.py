@@ -1,6 +1,7 @@
-"""InterruptibleThread, InterruptibleEvent: an interrupt at any place leaves them in order."""
+"""InterruptibleThread, InterruptibleEvent: interrupts at any place, and the context."""
 
 import threading
+from contextvars import ContextVar
 
 from _purgatory_cpython import threads
 from _purgatory_cpython.threads import InterruptibleEvent, InterruptibleThread, ThreadLocal
@@ -36,6 +37,17 @@ def test_an_interrupted_set():
 def test_it_is_an_event():
     """Set, cleared, and waited for with a timeout and without."""
     interrupted_threads.check_event(InterruptibleEvent)
+
+
+def test_a_thread_does_not_inherit_a_context():
+    """No value of the starting thread is seen, not even where Python copies its context."""
+    variable = ContextVar("request", default="none")
+    variable.set("17")
+    seen = []
+    thread = InterruptibleThread(target=lambda: seen.append(variable.get()))
+    thread.start()
+    thread.join()
+    assert seen == ["none"]
 
 
 class TestThreadLocal:

@@ -120,8 +120,8 @@ def _check_tables(namespace: Namespace, found: set[str], version: int) -> None:
 def _check_version(namespace: Namespace, version: int) -> None:
     if not OLDEST_VERSION <= version <= SCHEMA_VERSION:
         raise StoreError(
-            f"schema {namespace.schema}: its version is {version}; expected {OLDEST_VERSION} to "
-            f"{SCHEMA_VERSION}"
+            f"schema {namespace.schema}: schema version is {version}; expected {OLDEST_VERSION} "
+            f"to {SCHEMA_VERSION}"
         )
 
 

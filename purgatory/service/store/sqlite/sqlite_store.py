@@ -115,6 +115,8 @@ class SqliteStore(TableStore):
         run("PRAGMA synchronous=FULL")
         run(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
         run("PRAGMA cache_size=-65536")
+        # Else a large statement needs a file in the system's temporary directory.
+        run("PRAGMA temp_store=MEMORY")
         set_up_schema(self._connection, path, files, note)
         note("the database is checked")
         for check in quick_checks(self._connection):

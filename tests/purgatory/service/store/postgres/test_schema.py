@@ -124,7 +124,7 @@ def test_a_later_version(postgres):
     """It is refused, with both versions."""
     set_up(postgres.url)
     postgres.execute("UPDATE purgatory.purgatory_version SET version = 3")
-    with pytest.raises(StoreError, match="its version is 3; expected 1 to 2"):
+    with pytest.raises(StoreError, match="schema version is 3; expected 1 to 2"):
         set_up(postgres.url)
 
 

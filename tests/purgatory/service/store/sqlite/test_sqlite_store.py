@@ -1,10 +1,12 @@
 """The store: durable commits, numbers that are given once, and errors of the disk."""
 
+import contextlib
 import os
 import random
 import shutil
 import sqlite3
 from functools import partial
+from pathlib import Path
 
 import pytest
 from msgspec import Raw
@@ -266,6 +268,25 @@ def test_every_commit_is_synced(store):
     run = store._connection.execute
     assert run("PRAGMA journal_mode").fetchone() == ("wal",)
     assert run("PRAGMA synchronous").fetchone() == (2,)  # FULL
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux")
+def test_all_files_are_in_the_directory_of_the_database(store, tmp_path):
+    """A large transaction needs no other: the root file system may be read-only."""
+    opened = set()
+
+    def look(_):
+        for descriptor in Path("/proc/self/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                opened.add(str(descriptor.readlink()))
+
+    look("")
+    before = set(opened)
+    store._connection.set_trace_callback(look)
+    seqs = random.Random(0).sample(range(1 << 40), 4000)
+    store.commit(changes_of(jobs=[value for seq in seqs for value in (seq, 1, 1, 0, "e" * 200)]))
+    files = {each for each in opened - before if each.startswith("/") and "/proc/" not in each}
+    assert files <= {str(tmp_path / f"a.db{end}") for end in ("", "-wal", "-shm")}
 
 
 def test_the_log_stays_short(store, tmp_path):
