@@ -410,6 +410,18 @@ def test_how_long_a_list_has_what_has_ended():
 SHOWN = [
     (
         "spark.md",
+        "rows of open instants are in `waiting`, not in `watchers`",
+        "purgatory/spark/stream/test_query.py",
+        "test_the_state_can_be_read",
+    ),
+    (
+        "spark.md",
+        "after an outage longer than `--idle` and than `--watermark`, rows of a source may be late",
+        "purgatory/spark/stream/test_event_time.py",
+        "test_after_which_outage_rows_are_late",
+    ),
+    (
+        "spark.md",
         "of Parquet in each file, of text in the first file of each format",
         "purgatory/spark/tables/test_reader.py",
         "test_of_text_the_first_file_is_looked_at",
