@@ -227,7 +227,8 @@ def numbers_of_spark():
         f"at most one completion in a {WORDS[findings.LOST_COMPLETIONS]} is lost",
         f"shorter by a {WORDS[round(1 - findings._SHORTER, 3)]} or more",
         f"a {WORDS[findings._MORE]} more would complete",
-        f"A kind with more than {WORDS[findings._MAX_TIMEOUTS]} timeouts",
+        f"A kind with more than {WORDS[findings._MAX_TIMEOUTS]} timeouts,",
+        f"or fewer than a {WORDS[findings.MIN_OPERATIONS]} completions, gets no proposal",
         f"that a {WORDS[findings._HOT_SHARE]} of all operations watch",
         f"at most a {WORDS[room('report.wheel_tuning')._MAX_LATE]} of the median timeout",
         f"Up to a {WORDS[room('report.report').EXACT_ROWS]} outcomes are computed exactly",
@@ -242,6 +243,7 @@ WORDS = {
     0.2: "fifth",
     4: "four",
     10: "ten",
+    100: "hundred",
     1000: "thousand",
     1_000_000: "million",
 }
