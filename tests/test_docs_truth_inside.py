@@ -411,6 +411,12 @@ def test_how_long_a_list_has_what_has_ended():
 
 SHOWN = [
     (
+        "service.md",
+        "A key whose `--rights` lack `administer` may use only the client name that equals its own",
+        "purgatory/cli/test_access.py",
+        "test_limits",
+    ),
+    (
         "spark.md",
         "rows of open instants are in `waiting`, not in `watchers`",
         "purgatory/spark/stream/test_query.py",
@@ -433,6 +439,12 @@ SHOWN = [
         "Rows of Parquet are not checked; a bad row of text fails the query.",
         "purgatory/spark/test_read.py",
         "test_which_rows_are_checked",
+    ),
+    (
+        "traces.md",
+        "or writes into a directory that is an input, also through links",
+        "purgatory/trace/test_path_conflicts.py",
+        "test_every_command_that_reads_and_writes",
     ),
     (
         "protocol.md",
