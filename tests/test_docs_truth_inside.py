@@ -411,6 +411,12 @@ def test_how_long_a_list_has_what_has_ended():
 
 SHOWN = [
     (
+        "console.md",
+        "Before the console cancels or retries many jobs, it counts the jobs and asks",
+        "purgatory/service/gateway/console/test_page.py",
+        "test_jobs_without_a_kind",
+    ),
+    (
         "service.md",
         "A key whose `--rights` lack `administer` may use only the client name that equals its own",
         "purgatory/cli/test_access.py",
