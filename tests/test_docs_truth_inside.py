@@ -227,7 +227,8 @@ def numbers_of_spark():
         f"at most one completion in a {WORDS[findings.LOST_COMPLETIONS]} is lost",
         f"shorter by a {WORDS[round(1 - findings._SHORTER, 3)]} or more",
         f"a {WORDS[findings._MORE]} more would complete",
-        f"A kind with more than {WORDS[findings._MAX_TIMEOUTS]} timeouts",
+        f"A kind with more than {WORDS[findings._MAX_TIMEOUTS]} timeouts,",
+        f"or fewer than a {WORDS[findings.MIN_OPERATIONS]} completions, gets no proposal",
         f"that a {WORDS[findings._HOT_SHARE]} of all operations watch",
         f"at most a {WORDS[room('report.wheel_tuning')._MAX_LATE]} of the median timeout",
         f"Up to a {WORDS[room('report.report').EXACT_ROWS]} outcomes are computed exactly",
@@ -242,6 +243,7 @@ WORDS = {
     0.2: "fifth",
     4: "four",
     10: "ten",
+    100: "hundred",
     1000: "thousand",
     1_000_000: "million",
 }
@@ -409,6 +411,30 @@ def test_how_long_a_list_has_what_has_ended():
 
 SHOWN = [
     (
+        "console.md",
+        "Before the console cancels or retries many jobs, it counts the jobs and asks",
+        "purgatory/service/gateway/console/test_page.py",
+        "test_jobs_without_a_kind",
+    ),
+    (
+        "service.md",
+        "A key whose `--rights` lack `administer` may use only the client name that equals its own",
+        "purgatory/cli/test_access.py",
+        "test_limits",
+    ),
+    (
+        "spark.md",
+        "rows of open instants are in `waiting`, not in `watchers`",
+        "purgatory/spark/stream/test_query.py",
+        "test_the_state_can_be_read",
+    ),
+    (
+        "spark.md",
+        "after an outage longer than `--idle` and than `--watermark`, rows of a source may be late",
+        "purgatory/spark/stream/test_event_time.py",
+        "test_after_which_outage_rows_are_late",
+    ),
+    (
         "spark.md",
         "of Parquet in each file, of text in the first file of each format",
         "purgatory/spark/tables/test_reader.py",
@@ -419,6 +445,12 @@ SHOWN = [
         "Rows of Parquet are not checked; a bad row of text fails the query.",
         "purgatory/spark/test_read.py",
         "test_which_rows_are_checked",
+    ),
+    (
+        "traces.md",
+        "or writes into a directory that is an input, also through links",
+        "purgatory/trace/test_path_conflicts.py",
+        "test_every_command_that_reads_and_writes",
     ),
     (
         "protocol.md",

@@ -65,7 +65,8 @@ def add_keys(subparsers: SubParsers) -> None:
         "--name",
         dest="names",
         metavar="NAME,...",
-        help="client names it may use; '*' for any (default: any or, with --rights, its own)",
+        help="client names it may use; '*' for any "
+        "(default: any; its own if --rights lack administer)",
     )
     allow.add_argument(
         "--rights",

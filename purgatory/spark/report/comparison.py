@@ -35,8 +35,22 @@ def _waits(report: Report, kind: Kind) -> tuple[int | None, int | None]:
 def changes_in_words(changes: list[Change]) -> list[Advice]:
     """Name the changes that are more than chance, and new and lost kinds."""
     kinds = [change for change in changes if not change.kind.total]
+    others = next((change for change in kinds if change.kind.name is None), None)
     # With one kind, the total says the same.
-    return [advice for change in (kinds or changes) if (advice := _in_words(change)) is not None]
+    return [
+        advice
+        for change in (kinds or changes)
+        if not _may_be_of_others(change, others) and (advice := _in_words(change)) is not None
+    ]
+
+
+def _may_be_of_others(change: Change, others: Change | None) -> bool:
+    """Whether a kind without a row in a period may be one of its small kinds."""
+    if others is None:
+        return False
+    if change is others:
+        return None in (change.now, change.earlier)
+    return bool((change.now is None and others.now) or (change.earlier is None and others.earlier))
 
 
 def _in_words(change: Change) -> Advice | None:

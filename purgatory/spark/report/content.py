@@ -77,7 +77,7 @@ class KindSummary(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A kind in both periods; None where it did not occur.
+    """A kind in both periods; None where it did not occur, or is one of the small kinds.
 
     `waits_ms`, `earlier_waits_ms`: within which half of the operations complete, and 99 percent.
     """

@@ -52,11 +52,14 @@ def test_a_key_that_begins_with_a_dash(run, tmp_path):
         (["--rights", "read", "--name", "*"], "rights=read"),
         (["--name", "till"], "names=till"),
         (["--rights", "administer"], ""),
+        (["--rights", "read,administer"], ""),
         ([], ""),
     ],
 )
 def test_limits(run, tmp_path, options, line):
-    """A key with fewer rights may use its own name only, unless others are given."""
+    """A key without `administer` may use its own name only, unless others are given."""
+    said = " ".join(run("keys", "allow", "--help")[1].split())
+    assert "(default: any; its own if --rights lack administer)" in said
     keys = KeyStore(tmp_path)
     public = keys.new("till").public.decode()
     code, out, _ = run("keys", "allow", "till", *options, "--keys-dir", tmp_path)

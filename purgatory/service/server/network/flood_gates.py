@@ -21,7 +21,7 @@ from purgatory.service.server.network.unread_connections import UnreadConnection
 if TYPE_CHECKING:
     import zmq
 
-#: Messages that a connection may have under way. Clients of this package have fewer, see
+#: Messages that a connection may have under way. Clients of this package have fewer.
 MOST_UNREAD: Final = 32
 # Bytes that may be left: heartbeats and the handshake are never taken.
 _SLACK_BYTES: Final = 64 << 10

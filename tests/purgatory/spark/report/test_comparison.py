@@ -1,7 +1,7 @@
 """What changed against an earlier period."""
 
 from purgatory.spark.report.comparison import changes_in_words, compare_reports
-from purgatory.spark.report.content import Kind
+from purgatory.spark.report.content import Change, Kind
 from purgatory.spark.report.histograms import ALL_KINDS
 from tests.testing.journals import make_outcome, report_of
 
@@ -39,6 +39,22 @@ def test_kinds_come_and_go():
     """A kind of only one period is named."""
     found = said([*period([1]), *period([1] * 3, "new")], [*period([1]), *period([1], "old")])
     assert [advice.what for advice in found] == ["new is new", "old is gone"]
+
+
+def test_a_kind_that_may_be_one_of_the_small_kinds():
+    """Not every kind has a row: one without is new or gone only if no small kinds are folded."""
+    rows = {name: report_of(period([1], name)).summaries[1] for name in "ab"}
+    small = rows["a"]._replace(kind=Kind(False, None))
+
+    def told(now, earlier):
+        a, others = Kind(False, "a"), Kind(False, None)
+        pairs = [Change(a, *now, (), ()), Change(others, *earlier, (), ())]
+        return [advice.what for advice in changes_in_words(pairs)]
+
+    assert told((rows["a"], None), (None, small)) == []
+    assert told((rows["a"], None), (small, None)) == ["a is new"]
+    assert told((None, rows["a"]), (small, None)) == []
+    assert told((None, rows["a"]), (None, small)) == ["a is gone"]
 
 
 def test_pairs_of_both_periods():

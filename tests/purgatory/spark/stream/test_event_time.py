@@ -9,6 +9,7 @@ from purgatory.spark.errors import RejectedRows
 from purgatory.spark.filesystem import LocalFileSystem
 from purgatory.spark.stream.event_time import ControlSource, IdleClock
 from purgatory.spark.stream.packing import CLOSE, REACHED
+from purgatory.spark.stream.shard import compute_closed_ms
 from purgatory.trace import KeyEvent, Operation
 from tests.testing.stream_input import StreamInput
 
@@ -85,6 +86,28 @@ def test_where_an_idle_source_is():
     assert reached(45.5) == {"operations": 16_500, "events": 16_500}
     entry.newest_ms.clear()
     assert reached(60) == {}
+
+
+@pytest.mark.parametrize(
+    ("idle_seconds", "watermark_ms", "late_after"), [(10, 1000, 10.5), (3, 8000, 11)]
+)
+def test_after_which_outage_rows_are_late(idle_seconds, watermark_ms, late_after):
+    """None as short as the longer of the two makes a row late; one shorter than their sum may."""
+    added = []
+    entry = SimpleNamespace(newest_ms={"events": 0}, counts=Counter(events=1), pending=1)
+    control = SimpleNamespace(add=added.append)
+    clock = IdleClock(control, ["events"], idle_seconds)
+    start = clock._next
+    clock.tick(entry, start)
+
+    def is_late_after(outage):
+        clock.tick(entry, start + outage)
+        reached = max((row["time_ms"] for rows in added for row in rows), default=0)
+        return compute_closed_ms({"events": reached}, ["events"], watermark_ms, -(10**9)) >= 1
+
+    longer = max(idle_seconds, watermark_ms / 1000)
+    assert not any(is_late_after(second / 2) for second in range(int(longer * 2)))
+    assert is_late_after(late_after)
 
 
 def test_a_planned_micro_batch_keeps_its_files(spark, feed):

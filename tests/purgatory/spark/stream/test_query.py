@@ -208,14 +208,19 @@ def test_the_number_of_shards_is_that_of_the_first_run(spark, feed):
 
 
 def test_the_state_can_be_read(spark, feed):
-    """Spark's own reader of states shows what is pending, as JSON."""
+    """Spark's reader of states shows what is pending, and the rows of open instants, as JSON."""
     feed.put("operations", [op("o", "ab", need=2, timeout=1_000), op("waits", at=9)])
     feed.put("events", [KeyEvent("a", 5), KeyEvent("q", 9)])
     feed.stream(spark, watermark_ms=0, shards=1).run(once=True)
-    reader = spark.read.format("statestore").option("stateVarName", "watchers")
-    state = reader.load(str(feed.checkpoint / "spark"))
-    (row,) = state.selectExpr("CAST(user_map_value.packed AS STRING) AS json").collect()
-    assert json.loads(row.json) == {"b": [[1, "o", "", 0, 1_000, 1, ["b"]]]}
+
+    def read(variable):
+        reader = spark.read.format("statestore").option("stateVarName", variable)
+        state = reader.load(str(feed.checkpoint / "spark"))
+        (row,) = state.selectExpr("CAST(user_map_value.packed AS STRING) AS json").collect()
+        return json.loads(row.json)
+
+    assert read("watchers") == {"b": [[1, "o", "", 0, 1_000, 1, ["b"]]]}
+    assert [(row[0], row[4]) for row in read("waiting")] == [(9, "waits"), (9, "q")]
 
 
 def test_output_on_another_default_file_system(spark, feed):

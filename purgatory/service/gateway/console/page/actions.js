@@ -37,7 +37,7 @@ export async function dropJob(id) {
 }
 
 function described(wanted) {
-  return Object.entries(wanted).map(([name, text]) => `${name} ${text}`).join(", ");
+  return Object.entries(wanted).map(([name, text]) => `${name} ${text || "(none)"}`).join(", ");
 }
 
 // Count first, and ask: the count is of this moment.

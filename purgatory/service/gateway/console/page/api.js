@@ -14,7 +14,7 @@ export const path = (...parts) => `/v1/${parts.map(encodeURIComponent).join("/")
 
 // Send a request. Throws Refusal, and AbortError.
 export async function send(method, where, { query = {}, body, signal } = {}) {
-  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
+  const given = Object.entries(query).filter(([, value]) => value !== undefined); // an empty text is a kind, too
   const search = given.length ? `?${new URLSearchParams(given)}` : "";
   const headers = { Authorization: `Bearer ${session.token}` };
   if (body !== undefined) headers["Content-Type"] = "application/json";

@@ -22,7 +22,7 @@ export function jobsView({ order, ...filter }) {
   function drawChips(states) {
     const { state: _, ...rest } = filter;
     const link = (state, count) => element("a", {
-      href: hash("jobs", { ...rest, state }), "data-key": `state ${state}`, "data-alarm": state === "dead" && count > 0,
+      href: hash("jobs", { ...rest, state: state || undefined }), "data-key": `state ${state}`, "data-alarm": state === "dead" && count > 0,
       ...((filter.state ?? "") === state ? { "aria-current": "true" } : {}),
     }, state || "all", " ", element("b", {}, whole(count)));
     redrawn(chips, link("", total(states, ...STATES)), ...STATES.map((state) => link(state, states[state] ?? 0)));

@@ -61,7 +61,7 @@ function chips({ state: now = "", ...rest }, counts) {
   const isCounted = !Object.values(rest).some(Boolean);
   const count = (state) => (state ? counts[state] ?? 0 : total(counts, ...STATES));
   return STATES.map((state) => element("a", {
-    href: hash("operations", { ...rest, state }), "data-key": `state ${state}`, ...(state === now ? { "aria-current": "true" } : {}),
+    href: hash("operations", { ...rest, state: state || undefined }), "data-key": `state ${state}`, ...(state === now ? { "aria-current": "true" } : {}),
   }, state || "all", ...(isCounted && Object.keys(counts).length ? [" ", element("b", {}, whole(count(state)))] : [])));
 }
 

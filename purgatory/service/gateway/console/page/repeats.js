@@ -16,7 +16,7 @@ export function repeatsView() {
     const found = [];
     let cursor;
     for (let page = 0; page < pages && cursor !== null; page += 1) {
-      const answer = await get("/v1/repeats", { client: session.access.sees_all ? "*" : "", limit: PAGE, cursor });
+      const answer = await get("/v1/repeats", { client: session.access.sees_all ? "*" : undefined, limit: PAGE, cursor });
       found.push(...answer.repeats);
       cursor = answer.cursor;
     }

@@ -5,10 +5,11 @@ export function route() {
 }
 
 export function hash(view, wanted = {}) {
-  const given = Object.entries(wanted).filter(([, value]) => value !== undefined && value !== "");
+  const given = Object.entries(wanted).filter(([, value]) => value !== undefined); // an empty text is a kind, too
   return `#${view}${given.length ? `?${new URLSearchParams(given)}` : ""}`;
 }
 
-export function go(view, wanted) {
-  location.hash = hash(view, wanted);
+// Go to a view with what was typed: an empty field leaves all.
+export function go(view, wanted = {}) {
+  location.hash = hash(view, Object.fromEntries(Object.entries(wanted).filter(([, value]) => value)));
 }

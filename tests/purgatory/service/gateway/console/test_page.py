@@ -289,6 +289,21 @@ class TestViews:
         page.goto(f"{console.gateway.url}/console#jobs")
         expect(alarm).to_have_text(["dead 3"])
 
+    def test_jobs_without_a_kind(self, console, client):
+        """Their links lead to them alone, and their retry counts them alone, before it asks."""
+        make_dead(client, "a", "b", kind="")
+        make_dead(client, "c", kind="mail")
+        page = console.sign_in(where="#kinds")
+        console.click("button", "Retry 2 dead no kind")
+        assert "(none)" in page.get_by_role("dialog").inner_text()
+        page.get_by_role("button", name="Leave them").click()
+        page.get_by_role("row", name="(none)").get_by_role("link", name="2").click()
+        expect(page.get_by_role("table", name="Jobs").locator("tbody tr")).to_have_count(2)
+        console.click("button", "Retry all that match…")
+        console.click("button", "Retry 2 dead jobs")
+        console.told("2 jobs tried again")
+        assert client.job("c").state == "dead"
+
     def test_repeats(self, console, client):
         """Pause, resume and delete."""
         client.repeat("poll", every=900, kind="poll")
