@@ -411,6 +411,12 @@ def test_how_long_a_list_has_what_has_ended():
 
 SHOWN = [
     (
+        "design.md",
+        "`close`; in a timer without an executor also when a slow task has ended",
+        "timingwheel/executors/test_slow_tasks.py",
+        "test_the_reaper_may_end_after_a_slow_task",
+    ),
+    (
         "console.md",
         "Before the console cancels or retries many jobs, it counts the jobs and asks",
         "purgatory/service/gateway/console/test_page.py",
