@@ -267,7 +267,8 @@ def test_the_tables_of_the_data_source():
 @pytest.mark.parametrize("ending", ["once", "until_end", None])
 def test_when_a_stream_waits_for_files(monkeypatch, ending):
     """spark.md: until the first file is there, except with `--once` and `--until-end`."""
-    assert "waits for that file, except with `--once` and `--until-end`" in text_of("docs/spark.md")
+    said = "in each of them, also that of `--extensions`, except with `--once` and `--until-end`"
+    assert said in text_of("docs/spark.md")
     waited = []
 
     class Sources:
@@ -281,10 +282,12 @@ def test_when_a_stream_waits_for_files(monkeypatch, ending):
 
     monkeypatch.setattr(stream_command, "import_extra", lambda *_: Sources)
     given = {"once": False, "until_end": False, "kafka": None}
-    given |= {"operations": "in", "operations_option": []}
+    given |= dict.fromkeys(stream_command._TABLES, "in")
+    given |= {f"{table}_option": [] for table in stream_command._TABLES}
     arguments = argparse.Namespace(**given | ({} if ending is None else {ending: True}))
-    stream_command._source(None, arguments, "operations", {}, None)
-    assert bool(waited) == (ending is None)
+    for table in stream_command._TABLES:
+        stream_command._source(None, arguments, table, {}, None)
+    assert len(waited) == (0 if ending else 3)
 
 
 def test_object_stores_are_refused():
@@ -411,6 +414,12 @@ def test_how_long_a_list_has_what_has_ended():
 
 SHOWN = [
     (
+        "design.md",
+        "`close`; in a timer without an executor also when a slow task has ended",
+        "timingwheel/executors/test_slow_tasks.py",
+        "test_the_reaper_may_end_after_a_slow_task",
+    ),
+    (
         "console.md",
         "Before the console cancels or retries many jobs, it counts the jobs and asks",
         "purgatory/service/gateway/console/test_page.py",
@@ -451,6 +460,12 @@ SHOWN = [
         "or writes into a directory that is an input, also through links",
         "purgatory/trace/test_path_conflicts.py",
         "test_every_command_that_reads_and_writes",
+    ),
+    (
+        "protocol.md",
+        "is leased no job, and counts towards no limit, until its next request",
+        "purgatory/service/server/limits/test_kind_limits.py",
+        "test_a_connection_that_let_a_lease_lapse",
     ),
     (
         "protocol.md",

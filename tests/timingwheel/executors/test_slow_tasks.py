@@ -207,6 +207,23 @@ class TestLeader:
 class TestSlowTask:
     """A task that blocks holds up no other."""
 
+    def test_the_reaper_may_end_after_a_slow_task(self):
+        """Another thread of the timer has taken its place, and advances the clock."""
+        slow, others = Slow(), [threading.Event() for _ in range(2)]
+        with Timer("tea") as timer:
+            reaper = next(t for t in threading.enumerate() if t.name == "tea-reaper")
+            timer.schedule(0.001, slow)
+            assert slow.begun.wait(HANG)
+            timer.schedule(0.001, others[0].set)
+            assert others[0].wait(HANG)
+            wait_until(lambda: len(workers("tea")) == 3)  # one stands by
+            slow.release()
+            reaper.join(HANG)
+            assert not reaper.is_alive()
+            assert timer.running
+            timer.schedule(0.001, others[1].set)
+            assert others[1].wait(HANG)
+
     @started_or_not
     def test_others_go_on(self, started):
         """Those in its bucket, those dispatched behind it, those that come due or are added."""
