@@ -227,7 +227,7 @@ def test_which_day_a_row_of_a_journal_has(table, column):
 def test_how_soon_another_worker_gets_a_job():
     """service.md: when the kernel gives a connection up whose machine is lost."""
     seconds = router_socket._UNCONFIRMED_MS // 1000
-    assert f"within some {seconds} s if its machine is lost" in text_of("docs/service.md")
+    assert f"if its machine is lost, within some {seconds} s" in text_of("docs/service.md")
 
 
 def test_a_handler_without_a_time_limit():
@@ -283,7 +283,7 @@ def test_which_names_a_key_may_use(tmp_path, rights, names):
     assert main(["keys", "allow", "ops", "--rights", rights, *directory]) == 0
     (allowed,) = KeyStore(tmp_path / "keys").allowed().values()
     assert allowed.names == names
-    sentence = "A key with `--rights`, unless it has `administer`, may use only the client name"
+    sentence = "A key whose `--rights` lack `administer` may use only the client name"
     assert sentence in text_of("docs/service.md")
 
 

@@ -311,7 +311,7 @@ def test_the_versions_of_spark():
 def test_mq_on_an_event_loop():
     """mq.md: the classes of `zmq.asyncio`."""
     assert {"Context", "Poller", "Socket"} <= set(vars(mq.asyncio))
-    assert "`mq.asyncio` is `zmq.asyncio`" in text_of("docs/mq.md")
+    assert "`mq.asyncio` replaces `zmq.asyncio`" in text_of("docs/mq.md")
 
 
 def test_the_bound_of_an_adopted_purgatory():

@@ -339,7 +339,9 @@ def test_how_late_a_jitter_may_make_a_run():
         for every, jitter in ((7 * day, day + 1), (3600, 3601)):
             with pytest.raises(Malformed, match="jitter"):
                 client.repeat("late", every=every, jitter=jitter)
-    assert "; at most a day, and at most the interval |" in text_of("docs/howto/nightly-report.md")
+    assert "A jitter has at most a day, and at most the interval |" in text_of(
+        "docs/howto/nightly-report.md"
+    )
 
 
 def test_a_repeat_that_is_run_while_a_run_goes_on():
@@ -662,7 +664,7 @@ def test_what_still_works_while_a_purgatory_closes():
 
 def test_which_runs_of_a_recurring_task_are_skipped():
     """howto/testing.md: a large step of the clock skips runs; ManualPurgatory stops at each."""
-    assert "a large step skips runs" in text_of("docs/howto/testing.md")
+    assert "a large step of its `ManualClock` skips runs" in text_of("docs/howto/testing.md")
     clock, runs = ManualClock(), []
     timer = Timer(clock=clock, executor=InlineExecutor())
     recurring = timer.every(10, runs.append, 1)
