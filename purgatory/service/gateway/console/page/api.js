@@ -1,4 +1,5 @@
 // Requests to the gateway that served this page, each with the token in a header.
+import { queryOf } from "./route.js";
 import { session } from "./session.js";
 
 // A request that was refused: `status` 0 means that there was no answer.
@@ -14,13 +15,11 @@ export const path = (...parts) => `/v1/${parts.map(encodeURIComponent).join("/")
 
 // Send a request. Throws Refusal, and AbortError.
 export async function send(method, where, { query = {}, body, signal } = {}) {
-  const given = Object.entries(query).filter(([, value]) => value !== undefined); // an empty text is a kind, too
-  const search = given.length ? `?${new URLSearchParams(given)}` : "";
   const headers = { Authorization: `Bearer ${session.token}` };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response;
   try {
-    response = await fetch(where + search, {
+    response = await fetch(where + queryOf(query), {
       method,
       headers,
       body: body === undefined ? undefined : JSON.stringify(body),

@@ -4,10 +4,13 @@ export function route() {
   return { view: view || "jobs", wanted: Object.fromEntries(new URLSearchParams(search)) };
 }
 
-export function hash(view, wanted = {}) {
-  const given = Object.entries(wanted).filter(([, value]) => value !== undefined); // an empty text is a kind, too
-  return `#${view}${given.length ? `?${new URLSearchParams(given)}` : ""}`;
+// The query of a URL, with all that is not undefined: an empty text is a kind, too.
+export function queryOf(wanted) {
+  const given = Object.entries(wanted).filter(([, value]) => value !== undefined);
+  return given.length ? `?${new URLSearchParams(given)}` : "";
 }
+
+export const hash = (view, wanted = {}) => `#${view}${queryOf(wanted)}`;
 
 // Go to a view with what was typed: an empty field leaves all.
 export function go(view, wanted = {}) {
