@@ -124,7 +124,9 @@ def test_a_callback_that_exits(caplog):
         timer.schedule(0, sys.exit, 3)
         timer.schedule(0.01, ran.set)
         assert ran.wait(HANG)
-    assert [record.exc_info[0] for record in caplog.records] == [SystemExit]
+    # A worker of an earlier test may say that its client is closed.
+    told = [record for record in caplog.records if record.name.startswith("timingwheel")]
+    assert [record.exc_info[0] for record in told] == [SystemExit]
     assert "| a task of a timer, `SystemExit` too |" in text_of("docs/library.md")
 
 
