@@ -286,7 +286,7 @@ def test_when_a_stream_waits_for_files(monkeypatch, ending):
     given |= {f"{table}_option": [] for table in stream_command._TABLES}
     arguments = argparse.Namespace(**given | ({} if ending is None else {ending: True}))
     for table in stream_command._TABLES:
-        stream_command._source(None, arguments, table, {}, None)
+        stream_command._source(None, arguments, table, {}, None, print)
     assert len(waited) == (0 if ending else 3)
 
 

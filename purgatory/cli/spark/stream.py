@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from purgatory.cli.options import (
@@ -193,7 +193,7 @@ def _stream(
         signals_handled(signals, stop, once=False),
     ):
         operations, events, extensions = (
-            _source(spark, arguments, table, options, stopping) for table in _TABLES
+            _source(spark, arguments, table, options, stopping, progress.show) for table in _TABLES
         )
         stream: Stream = stream_module.Stream(
             spark,
@@ -224,6 +224,7 @@ def _source(
     table: str,
     options: dict[str, str],
     stopping: threading.Event,
+    show: Callable[[str], object],
 ) -> Source | None:
     place = getattr(arguments, table)
     if place is None:
@@ -234,7 +235,7 @@ def _source(
         found: Source = sources.topic_source(place, arguments.kafka, options)
         return found
     if not (arguments.once or arguments.until_end):
-        sources.wait_for_first_file(spark, place, stopping)
+        sources.wait_for_first_file(spark, place, stopping, show)
     directory: Source = sources.directory_source(spark, place, options)
     return directory
 

@@ -5,7 +5,7 @@ table, so all sources can be one stream. Any thread may call.
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -167,9 +167,17 @@ def directory_source(
     return Source(place, found or PARQUET, undecided | dict(options or {}))
 
 
-def wait_for_first_file(spark: SparkSession, path: str, stopping: threading.Event) -> None:
-    """Wait for a first file, which decides the format, or `stopping`; may raise `TableError`."""
-    while not _directory(spark, path)[1] and not stopping.wait(_POLL_S):
+def wait_for_first_file(
+    spark: SparkSession, path: str, stopping: threading.Event, show: Callable[[str], object]
+) -> None:
+    """Wait for a first file, which decides the format, or `stopping`; may raise `TableError`.
+
+    `show` gets a line if the directory is empty.
+    """
+    if _directory(spark, path)[1]:
+        return
+    show(f"waiting for a first file in {path}")
+    while not (stopping.wait(_POLL_S) or _directory(spark, path)[1]):
         pass
 
 

@@ -40,10 +40,13 @@ def test_a_directory_is_read_as_what_it_holds(spark, tmp_path):
 
 @pytest.mark.parametrize(("name", "form"), [("a.parquet", PARQUET), ("a.jsonl", JSON)])
 def test_the_first_file_decides_what_an_empty_directory_holds(spark, tmp_path, name, form):
-    """The stream waits for it, and what Spark ignores is none."""
+    """The stream waits for it, and says so once; what Spark ignores is none."""
     (tmp_path / ".a.parquet.crc").touch()
+    shown = []
     waiting = threading.Thread(
-        target=wait_for_first_file, args=(spark, str(tmp_path), threading.Event()), daemon=True
+        target=wait_for_first_file,
+        args=(spark, str(tmp_path), threading.Event(), shown.append),
+        daemon=True,
     )
     waiting.start()
     waiting.join(0.3)  # longer than the time between two looks
@@ -51,6 +54,7 @@ def test_the_first_file_decides_what_an_empty_directory_holds(spark, tmp_path, n
     (tmp_path / name).touch()
     waiting.join(HANG)
     assert not waiting.is_alive()
+    assert shown == [f"waiting for a first file in {tmp_path}"]
     assert directory_source(spark, str(tmp_path)).format == form
 
 
