@@ -74,10 +74,10 @@ class LeaseEnds:
             self._return(job)
 
     def _return(self, job: DueJob) -> None:
-        if 0 < job.start_by_ms < self._now_ms:
-            self._end_cancelled(job, job.attempts, NOT_BEGUN)
-        elif self._is_cancelled(job):
-            self._end_cancelled(job, job.attempts, self._reason(job))
+        is_late = 0 < job.start_by_ms < self._now_ms
+        if is_late or self._is_cancelled(job):
+            self._effects.append(partial(self._leases.limits.give_back, job.kind))
+            self._end_cancelled(job, job.attempts, NOT_BEGUN if is_late else self._reason(job))
         else:
             self._waits[job.record.seq] = job.attempts
             self._effects.append(partial(self._leases.put_back, job, counts=False))

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from purgatory.service.job_messages import SetLimit
+from purgatory.service.job_messages import CancelJobs, SetLimit
 from purgatory.service.protocol import How
 from purgatory.service.server.commands import ClientDisconnected
 from purgatory.service.server.leases import job_leases
@@ -165,6 +165,16 @@ class TestRate:
             [leased] = step_server.leased
         step_server.finish(leased, how=How.FAILED)
         assert step_server.leased == []
+
+    def test_what_is_cancelled_before_it_begins(self, step_server):
+        """It counts for nothing, too: its worker gives it back."""
+        limit(step_server, per_second=0.1)
+        step_server.work(begins=True, room=1)
+        [leased] = due(step_server, 2)
+        step_server.ask(CancelJobs, [leased.op_id])
+        step_server.finish(leased, how=How.RETURNED)
+        [other] = step_server.leased
+        assert {leased.op_id, other.op_id} == {"c0", "c1"}
 
     def test_a_restart(self, step_server):
         """The bucket is empty: the last run may have emptied it a moment ago."""
