@@ -3,11 +3,11 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-#: The kind of a number: momentary, counted since the start, or operations by outcome.
+#: The kind of a number: of the moment, since the start, or operations by outcome.
 GAUGE: Final = "gauge"
 COUNTER: Final = "counter"
 OUTCOME: Final = "outcome"
-#: Among the purgatory's own metrics.
+#: One of the purgatory's metrics.
 OWN: Final = "own"
 #: A number of the moment whose metric is named `purgatory_...`.
 PURGATORY: Final = "purgatory"
@@ -21,8 +21,7 @@ def _is(kind: str, text: str) -> dict[str, Any]:
 class ServerStats:
     """The statistics of a server at one moment; counters are since its start.
 
-    Jobs are among `unacknowledged`. `HealthReport` explains `last_commit_age_seconds`,
-    `oldest_due_age_seconds` and `failing_seconds`.
+    Jobs are among `unacknowledged`. `HealthReport` explains the `..._age_seconds` and others.
     """
 
     pending: int = field(metadata=_is(OWN, "Operations that wait"))
