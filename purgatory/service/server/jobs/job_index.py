@@ -51,7 +51,6 @@ class JobIndex:
         self.by_key: dict[str, dict[int, JobRecord]] = {}
         #: By kind: jobs in each state.
         self.counts: dict[str, list[int]] = {}
-        self.length: int = 0
         #: Charged at submission.
         self.bytes: int = 0
         self.watches: JobWatches = JobWatches()
@@ -59,7 +58,6 @@ class JobIndex:
 
     def add(self, job: JobRecord) -> None:
         """Add a job in its state."""
-        self.length += 1
         counts = self.counts.get(job.kind)
         if counts is None:
             counts = self.counts[job.kind] = [0] * STATE_COUNT
@@ -158,7 +156,6 @@ class JobIndex:
 
     def remove(self, job: JobRecord) -> None:
         """Forget a job."""
-        self.length -= 1
         self.bytes -= life_bytes(job)
         self._by_state[job.state].remove(job)
         self._by_number.remove(job)
@@ -216,7 +213,7 @@ class JobIndex:
         return found, after, True
 
     def _narrowest(self, wanted: JobFilter) -> NumberedOrder | None:
-        """Return the shortest order with all matching jobs; None: any order."""
+        """Return the shortest order with all matching jobs, if not all jobs match."""
         found: list[NumberedOrder] = []
         if wanted.tag is not None:
             found.append(self._by_tag.get(wanted.tag) or NumberedOrder())

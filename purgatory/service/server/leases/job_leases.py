@@ -9,9 +9,9 @@ An attempt begins with its handler; for a worker that does not report the beginn
 If a lease is lost before, the job is ready again, in its place.
 
 The disk has the due job (its outcome), its number of ended attempts, and whether done or dead;
-`LeaseEnds` changes the jobs here after the commit. A lease is in memory alone: a restart ends it.
-Its token is above all earlier ones, even of earlier runs: storage that remembers the highest can
-refuse a worker that has lost its lease (a fencing token).
+`LeaseEnds` changes the jobs here after the commit. Leases are in memory alone. A lease's token is
+above all earlier ones, even of earlier runs: storage that remembers the highest can refuse a worker
+that has lost its lease (a fencing token).
 
 Store thread alone; any may read `counts`.
 """
@@ -70,13 +70,13 @@ class JobLeases:
         self._last_token = epoch << COUNT_BITS
         self._leased = 0
         self._dead = 0
-        #: Connections that let a lease lapse and have sent nothing since, by route.
+        #: By route: connections silent since a lease lapsed.
         self.lapsed: dict[bytes, WorkerConnection] = {}
         #: Called after the commit with a job whose `state` or `at_ms` has changed.
         self.on_moved: Callable[[DueJob], None] | None = None
-        #: Leases of cancelled or moved jobs, by route, and whether to recall the jobs.
+        #: Leases of cancelled or moved jobs, by route and whether to recall them.
         self.untold: dict[tuple[bytes, bool], list[Lease]] = {}
-        #: Begun jobs with `start_within` that are not begun in the store.
+        #: Begun jobs with `start_within`, not yet in the store.
         self.begun: list[DueJob] = []
 
     @property
@@ -199,7 +199,7 @@ class JobLeases:
             self._tell(job, recall=True)
 
     def cancel(self, job: DueJob, reason: str) -> None:
-        """Make a leased job's attempt the last, and tell the worker."""
+        """Make an attempt the last, and tell the worker."""
         job.is_cancelled = True
         job.cancel_reason = reason
         self._tell(job, recall=False)
@@ -212,12 +212,12 @@ class JobLeases:
             self.untold.setdefault((worker.route, recall), []).append(lease)
 
     def take_notices(self) -> list[tuple[bytes, CancelLeases]]:
-        """Return the messages about leases, with routes of workers."""
+        """Return messages about leases, with routes."""
         taken, self.untold = self.untold, {}
         return [(route, CancelLeases(leases, recall)) for (route, recall), leases in taken.items()]
 
     def hear(self, route: bytes) -> None:
-        """Note a request of a lapsed connection: it gets jobs again."""
+        """Give a lapsed connection jobs again, after its request."""
         worker = self.lapsed.pop(route, None)
         if worker is not None:
             worker.has_lapsed = False
@@ -237,7 +237,7 @@ class JobLeases:
                 self.limits.count(kind, -1)
 
     def why(self, job: DueJob, now_ms: int) -> str:
-        """Return why a ready job is with no worker; else empty."""
+        """Return why a ready job has no worker; else empty."""
         if not job.is_waiting:
             return ""
         reason = self.limits.blocked(job.kind, now_ms)
@@ -258,9 +258,9 @@ class JobLeases:
         self._move(job, state)
 
     def move(self, job: DueJob, at_ms: int, now_ms: int) -> None:
-        """Let a job without a worker be due at `at_ms`."""
+        """Let a job without a worker be due at `at_ms`, `now_ms` or later."""
         self._release(job)
-        job.due_ms = at_ms or now_ms
+        job.due_ms = at_ms
         if at_ms > now_ms:
             self._wait_until(job, at_ms)
         else:

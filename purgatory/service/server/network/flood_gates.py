@@ -21,7 +21,7 @@ from purgatory.service.server.network.unread_connections import UnreadConnection
 if TYPE_CHECKING:
     import zmq
 
-#: Messages that a connection may have under way; clients of this package have fewer.
+#: Messages that a connection may have under way; this package's clients have fewer.
 MOST_UNREAD: Final = 32
 # Bytes that may be left: heartbeats and the handshake.
 _SLACK_BYTES: Final = 64 << 10
@@ -58,12 +58,10 @@ class FloodGates:
         unread: UnreadConnections,
         *,
         is_encrypted: bool = False,
-        received: Callable[[int], int] = received_bytes,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._unread = unread
         self._added = _CURVE_BYTES if is_encrypted else 0
-        self._received = received
         self._now = now
         self._peers: dict[int, _Peer] = {}  # by descriptor
         self._routes: OrderedDict[bytes, None] = OrderedDict()
@@ -71,9 +69,9 @@ class FloodGates:
         self.arrivals: int = 0
         #: Whether memory was full at the watchdog's last look; for any thread.
         self.is_memory_full: bool = False
-        #: Closed gates by descriptor: since when, and at how many taken bytes they open.
+        #: Closed gates by descriptor: since when, and the taken bytes at which to open.
         self.closed: dict[int, tuple[float, int]] = {}
-        #: How often all queues were empty, and whether the last time; for any thread.
+        #: How often all queues were empty, and whether they were last; for any thread.
         self.drains: int = 0
         self.is_drained: bool = False
 
@@ -111,7 +109,7 @@ class FloodGates:
     def _check(self, peer: _Peer, descriptor: int) -> None:
         """Close the gate if due bytes are not taken; set what is due next."""
         peer.left = MOST_UNREAD
-        received = max(self._received(descriptor), 0)
+        received = max(received_bytes(descriptor), 0)
         if received < peer.due:  # another connection has the descriptor
             peer.untold = received - peer.taken
         elif peer.due - peer.taken - peer.untold > _SLACK_BYTES:
@@ -146,6 +144,6 @@ class FloodGates:
             if since <= latest and (is_drained or self._taken_of(descriptor) >= due):
                 del self.closed[descriptor]
                 if is_drained and (peer := self._peers.get(descriptor)) is not None:
-                    peer.due = max(self._received(descriptor), 0)
+                    peer.due = max(received_bytes(descriptor), 0)
                     peer.untold = peer.due - peer.taken
                 self._unread.read(descriptor, self)
