@@ -5,8 +5,6 @@ deadline. The next run continues the same count, unless the machine was booted m
 wall clock was set, the next start moves the times of what waits by as much (`shift_ms`). A store of
 several machines has its own clock, and each run continues from there. Any thread may read it.
 
-`TransactionClock`, the timer's, stands still within a transaction. For the store thread.
-
 `Stamp` is the millisecond with which a server stamps events, so that a journal resolves to the
 delivered outcomes. A trace orders a millisecond: submissions, then events, then expiries; of
 several events of one key the longest hold counts. A request in another order gets the next
@@ -33,7 +31,7 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str:
-    """Return the identity of the last boot, if the system has it."""
+    """Return the identity of the last boot, if known."""
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:
@@ -88,7 +86,7 @@ class ServiceClock:
         return self.now_ns() // NS_PER_MS
 
     def seconds_until(self, when_ns: int) -> float:
-        """Return the seconds until `now_ns` is `when_ns`; 0 if it has passed."""
+        """Return the seconds until `when_ns`; 0 if it has passed."""
         return max(0, when_ns - self.now_ns()) / 1e9
 
     def metadata(self) -> dict[str, Any]:
@@ -107,7 +105,7 @@ def _whole_ms(ns: int) -> int:
 
 
 class TransactionClock:
-    """The clock of the server's timer, for expirations.
+    """The clock of the server's timer; stands still within a transaction. Store thread alone.
 
     Readings are Unix time in whole ticks, and never go back.
     """
@@ -130,7 +128,7 @@ class TransactionClock:
 
 
 class Stamp:
-    """The present stamp, and the keys with an event, with a failure, or closed at it."""
+    """The present stamp, and the keys with an event, a failure, or no more events at it."""
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms: int = now_ms
@@ -155,7 +153,7 @@ class Stamp:
         self._closed_keys.update(keys)
 
     def open_for(self, key: str) -> None:
-        """Begin the next millisecond if this one is closed for a key."""
+        """Begin the next millisecond if this is closed for a key."""
         if key in self._closed_keys:
             self.begin_next()
 

@@ -52,14 +52,14 @@ class ClientConnected(Struct, frozen=True):
 
 
 class ClientDisconnected(Struct, frozen=True):
-    """Count a client's connection less, and forget its wishes."""
+    """Forget a client's connection, and its wishes."""
 
     client: str
     route: bytes = b""
 
 
 class FetchOutcomes(Struct, frozen=True):
-    """Read the client's outcomes beyond `after`, for a connection with room.
+    """Read the client's outcomes beyond `after`.
 
     `repeated`: outcomes requested by submitting again.
     """
@@ -115,7 +115,7 @@ class OutcomeFrame(Struct, frozen=True):
 
 
 class StoreReleased(Struct, frozen=True):
-    """Tell that the store thread sleeps, after so many more commands.
+    """Tell that the store thread sleeps, after so many commands.
 
     `answers`: its last; a message for each could wake the network thread as often.
     """

@@ -1,7 +1,4 @@
-"""EventRequests: carries out the requests that complete, fail, extend or cancel operations.
-
-Store thread alone.
-"""
+"""EventRequests: completes, fails, extends and cancels operations. Store thread alone."""
 
 from purgatory.service.errors import TooManyHeld
 from purgatory.service.protocol import (
@@ -24,7 +21,7 @@ from purgatory.service.server.validation import RequestValidator, shown
 
 
 class EventRequests:
-    """Ends and extends operations of `state`. Methods raise `Refused` before any change."""
+    """Carries out requests, or raises `Refused` before any change."""
 
     def __init__(self, state: ServerState, validator: RequestValidator) -> None:
         self._state = state
@@ -97,7 +94,7 @@ class EventRequests:
                 raise self._state.no_room("what is held or counts for operations of several keys")
 
     def _bytes_left_behind(self, completion: Completion, left: int) -> int:
-        """Return the bytes, at most, that a completion takes until its operations end."""
+        """Return the bytes that a completion may take until its operations end."""
         size = held_bytes(completion.key, len(completion.value)) if completion.hold_ms else 0
         value = value_bytes(len(completion.value))
         # Count the operations only if room may be short.

@@ -96,7 +96,7 @@ class FairQueue(Generic[T]):
             del self._by_route[route]
 
     def _next(self) -> "_SenderQueue[T]":
-        """Return the first sender with credit for its next item; give credit to those before."""
+        """Return the first sender with credit for its next item; senders before get more."""
         turns = self._turns
         while True:
             queue = turns[0].next()

@@ -1,7 +1,4 @@
-"""OperationLoading: adds the stored operations to a new state, while a server starts.
-
-Used by the thread that starts the server.
-"""
+"""OperationLoading: adds the stored operations to a new state. Starting thread alone."""
 
 import sys
 from collections.abc import Iterator

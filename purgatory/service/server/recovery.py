@@ -1,7 +1,6 @@
 """Recovery: loads, at the start, what the last run left on disk.
 
-`start_clock`, `load_state`, then `start_journal`. For the thread that starts the server, before the
-store thread runs.
+`start_clock`, `load_state`, then `start_journal`. Starting thread alone.
 """
 
 import contextlib
@@ -96,7 +95,7 @@ def load_state(
     now_ms = clock.now_ms()
     oldest_ms = store.oldest_submission_ms()
     start_ms = now_ms if oldest_ms is None else min(now_ms, oldest_ms)
-    # Above those of earlier runs, also of runs after a restored backup if the clock is right.
+    # Above earlier runs', also after a restored backup if the clock is right.
     epoch = max(int(store.metadata().get(LEASE_EPOCH, 0)) + 1, now_ms // 1000)
     state = ServerState(start_ms, registry, max_memory, epoch)
     note_state(state)
@@ -164,7 +163,7 @@ def _load_remembered(ids: RememberedIds, store: Store) -> None:
 
 
 def pack_acknowledgements(retention: OutcomeRetention) -> bytes:
-    """Encode the kept acknowledged outcomes, with times."""
+    """Encode the kept acknowledged outcomes, with times, at the end of a run."""
     return msgspec.msgpack.encode([(at_ms, record.seq) for at_ms, record in retention.acknowledged])
 
 

@@ -1,8 +1,8 @@
 """Server: the parts of a server, put together, started and closed.
 
-Two threads: `service-network` owns the socket (see `Network`); `service-store` owns the database
-and the state (see `StoreLoop`), and lends them to the network thread while idle. One thread starts
-and closes a server; any thread may call `stats`, `now_ms`, `wait` and `reload`.
+`service-network` owns the socket (see `Network`); `service-store` owns the database and the state
+(see `StoreLoop`), and lends them to the network thread while idle. One thread starts and closes a
+server; any thread may call `stats`, `now_ms`, `wait` and `reload`.
 """
 
 import contextlib

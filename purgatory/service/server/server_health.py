@@ -48,7 +48,7 @@ class HealthReport:
 def report_health(
     activity: StoreActivity, ended: str, now_ms: int, waits_for: str = ""
 ) -> HealthReport:
-    """Judge by `activity` at `now_ms`, by the server's clock.
+    """Judge by `activity` at the server's `now_ms`.
 
     `ended`: the thread that has ended, or empty. `waits_for`: see `Store.waits_for`.
     """

@@ -1,7 +1,7 @@
 """ServerState: a server's pending operations, its clients and their outcomes.
 
-The open `Transaction`, and `recovery` at the start, change it. Store thread alone; any may read
-`purgatory` and `unacknowledged`.
+`Transaction`, and `recovery` at the start, change it. Store thread alone; any may read `purgatory`
+and `unacknowledged`.
 
 A transaction happens at one moment of the timer's clock.
 """
@@ -123,8 +123,8 @@ class ServerState:
         self.clock: TransactionClock = TransactionClock(start_ms)
         #: Due operations that `expire_due` has left.
         self.due: DeferredExecutor = DeferredExecutor()
-        # Shorter than the store's and the messages' millisecond: an expiry is reported within it.
-        # No shorter: each tick is a transaction.
+        # Shorter than the millisecond in which an expiry is reported; no shorter: each tick is a
+        # transaction.
         self.timer: Timer = Timer(
             _NAME, tick_ms=TICK_NS / NS_PER_MS, clock=self.clock, executor=self.due
         )
@@ -153,8 +153,8 @@ class ServerState:
         #: By session and number.
         self.spread_requests: dict[tuple[str, int], SpreadRequest] = {}
         self.last_spread = 0
-        #: An event for more operations is a spread: a transaction ends so many, more while commits
-        #: are slow.
+        #: An event for more operations is a spread: a transaction ends so many, or more while
+        #: commits are slow.
         self.portion: int = PORTION
         self.leases: JobLeases = JobLeases(epoch)
         self.leases.on_moved = self.jobs.moved
@@ -176,8 +176,8 @@ class ServerState:
     def total(self) -> int:
         """How many operations and outcomes count towards the server's limit.
 
-        Pending operations, unacknowledged outcomes, and acknowledged ones that wait for the
-        journal. Without the open transaction's outcomes.
+        Pending operations, unacknowledged outcomes, and acknowledged ones beyond
+        `RETAINED_OUTCOMES`. Without the open transaction's outcomes.
         """
         return self.parts.lists.pending + self.retention.unacknowledged + self.retention.overdue
 
@@ -284,7 +284,7 @@ class ServerState:
         return None if wake_ns == _NEVER_NS else wake_ns
 
     def next_work_ms(self) -> int:
-        """Return when jobs, repeats, named leases or deletions are due, at the earliest."""
+        """Return when jobs, repeats, leases or deletions are due, at the earliest."""
         leases, retention, numbers = self.leases, self.retention, self.journal_numbers
         times = [self.named_leases.next_wake_ms()]
         if leases.by_number:

@@ -62,12 +62,11 @@ log: logging.Logger = logging.getLogger(__name__)
 
 # Seconds of reads after a transaction, about.
 READ_S = 0.002
-# After a commit of so many seconds a transaction has so many portions of an event: requests wait
-# for the disk anyway.
+# After a commit of so many seconds a transaction has so many portions of an event.
 LONG_COMMIT_S = 0.005
 PORTIONS = 5
-# After so many ends the cycle collector looks at the young objects. By itself it would look late,
-# and stop all threads for 20 ms: CPython subtracts freed objects from new ones.
+# After so many ends the cycle collector looks at young objects. By itself it looks late, and stops
+# all threads for 20 ms: CPython subtracts freed objects from new ones.
 MANY_ENDS = 50
 # Leases last so much longer while requests wait: one may be about the lease.
 GRACE_MS = 1000
@@ -207,7 +206,7 @@ class StoreLoop:
             self._send(command)
 
     def wake(self) -> None:
-        """Do nothing: commands wake the loop."""
+        """Do nothing: commands wake it."""
 
     def transact(
         self, commands: list[StoreLoopCommand], answer: Callable[[NetworkCommand], None]

@@ -1,7 +1,4 @@
-"""SubmitRequests: carries out submits, and repeated submits.
-
-Store thread alone.
-"""
+"""SubmitRequests: carries out submits, and repeated submits. Store thread alone."""
 
 from contextlib import suppress
 from typing import Final
@@ -53,10 +50,7 @@ class _Room:
 
 
 class SubmitRequests:
-    """Submits operations to `state`; answers name refused and known operations.
-
-    A client that lost an answer submits again. Raises StoreError.
-    """
+    """Submits operations; a client that lost an answer submits again. Raises StoreError."""
 
     def __init__(self, state: ServerState, store: Store, validator: RequestValidator) -> None:
         self._state = state
@@ -102,7 +96,7 @@ class SubmitRequests:
         return self._state.replies.key(command.client, command.session + _SUBMITS)
 
     def _remember(self, transaction: Transaction, command: ClientRequest, reply: Submitted) -> None:
-        """Remember the answer to a submit, if possible: its ids may be forgotten before a retry."""
+        """Remember the answer, if there is room: before a retry, ids may be forgotten."""
         with suppress(TooManySessions):
             key = self._key(command)
             self._state.replies.check_room(command.client, key)
@@ -220,7 +214,7 @@ def _taken_at_first(request: Submit, first: Submitted | None) -> set[int]:
 
 
 def _known_as_at_first(known: list[Known], first: Submitted) -> list[Known]:
-    """Return the operations known at first, in their state now: a lost answer is repeated."""
+    """Return the operations known at first, as they are now: new jobs count as new again."""
     now = {one.index: one for one in known}
     return [now.get(one.index, one) for one in first.known]
 

@@ -1,4 +1,4 @@
-"""Opening: chooses a server's store. For the thread that starts the server."""
+"""Opening: chooses a server's store. Any thread."""
 
 import importlib
 from pathlib import Path

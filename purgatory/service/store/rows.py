@@ -1,4 +1,4 @@
-"""The rows of the store: fields name the columns, in order. Immutable; any thread."""
+"""The store's rows: fields name the columns, in order. Immutable; any thread."""
 
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
@@ -102,7 +102,7 @@ class StoredSpread(NamedTuple):
     """An event for operations numbered up to `last`, and their result.
 
     Outcomes from `first_seq` to `last_seq` (0: some have not ended) refer to the event; `ended`:
-    how many. The rest is of the request: the event's `place` in it, and its answer's `counts`,
+    how many. The rest is of the request: the event's `place`, and the answer's `counts`,
     MessagePack. `at_ms` is Unix milliseconds.
     """
 

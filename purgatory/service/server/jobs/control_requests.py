@@ -34,7 +34,7 @@ _Move = tuple[PendingOperation | OutcomeRecord | None, int]
 
 
 class ControlRequests:
-    """Changes jobs of `state`. Methods raise `Refused`."""
+    """Carries out requests, or raises `Refused`."""
 
     def __init__(self, state: ServerState, validator: RequestValidator) -> None:
         self._state = state

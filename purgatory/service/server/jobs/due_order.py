@@ -1,8 +1,8 @@
 """DueOrder: jobs in order of their due times. For the store thread.
 
-A tree of buckets: a bucket has the jobs of about an hour. One with many jobs is divided into
-buckets of about a second, then of a millisecond, then by number. So adding and removing a job take
-one to four dicts; a reader sorts a bucket at a time.
+A tree of buckets of about an hour. A bucket with many jobs is divided into buckets of about a
+second, then of a millisecond, then by number. So adding and removing a job take one to four dicts;
+a reader sorts a bucket at a time.
 
 A `NumberedOrder` also counts its jobs by blocks of numbers, to find the newest among many.
 """

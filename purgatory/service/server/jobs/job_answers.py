@@ -55,14 +55,14 @@ _ANY: Final = JobFilter()
 
 
 class JobAnswers:
-    """Answers reads of jobs, each in portions and with about `max_bytes` at most."""
+    """Answers reads, in portions; an answer has about `max_bytes` at most."""
 
     def __init__(self, state: ServerState, store: Store, max_bytes: int) -> None:
         self._state = state
         self._store = store
         self._max_bytes = max_bytes
         self._remembered = RememberedReader(state, store)
-        #: Returns why commits fail; the store loop sets it.
+        #: Returns why commits fail.
         self.commit_error: Callable[[], str] = str
 
     def read(self, command: ClientRequest, request: ReadJobs) -> Iterator[bytes | None]:
@@ -144,7 +144,7 @@ class JobAnswers:
         return statuses
 
     def count(self, command: ClientRequest, request: CountJobs) -> Iterator[bytes | None]:
-        """Count jobs: with a filter or a client, the matching jobs in turn."""
+        """Count jobs, with a filter in portions."""
         wanted, owner = request.wanted or _ANY, command.owner
         if (wrong := wrong_filter(wanted)) is not None:
             yield _malformed(request.seq, wrong)
@@ -162,7 +162,7 @@ class JobAnswers:
         yield encode(CountedJobs(request.seq, rows))
 
     def overview(self, command: ClientRequest, request: ReadOverview) -> Iterator[bytes | None]:
-        """Count jobs and operations; for a client, jobs one by one."""
+        """Count jobs and operations; for a client, in portions."""
         state, client = self._state, command.owner or request.client
         if client != request.client and request.client is not None:
             yield encode(Overview(request.seq, [], {}))

@@ -8,7 +8,7 @@ from typing import Final
 
 from purgatory.service.server.records.job_record import CANCELLED, DEAD, DONE
 
-#: The first kinds have figures of their own, as no counter may go back. The rest is OTHER.
+#: The first kinds have own figures: no counter may go back. The rest is OTHER.
 MOST_KINDS: Final = 100
 OTHER: Final = "other"
 #: Upper bounds of both histograms, in milliseconds; one more bucket has longer times.

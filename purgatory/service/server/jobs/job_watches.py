@@ -19,7 +19,7 @@ class JobWatches:
     """Watched jobs, by id and by route, until their ends."""
 
     def __init__(self) -> None:
-        # With the owner, see `ServerState.find`: an id may become another client's.
+        # With the owner: an id may become another client's.
         self._by_id: dict[str, dict[_Route, str | None]] = {}
         self._by_route: dict[_Route, dict[str, None]] = {}
         self.count: int = 0

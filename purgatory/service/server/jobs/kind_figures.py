@@ -11,7 +11,7 @@ from purgatory.service.job_messages import KindOverview
 from purgatory.service.server.leases.job_group import JobGroup
 from purgatory.service.server.state import ServerState
 
-#: Kinds with figures of their own: those with most jobs. The rest is OTHER.
+#: The kinds with most jobs have own figures. The rest is OTHER.
 MOST_KINDS: Final = 100
 OTHER: Final = "other"
 
@@ -67,7 +67,7 @@ def _oldest_ready(groups: list[JobGroup], shown: dict[str, str]) -> dict[str | N
 
 
 def _workers(groups: list[JobGroup], shown: dict[str, str]) -> Counter[str | None]:
-    """Count the workers of each kind; if jobs wait, only workers that take the jobs.
+    """Count the workers of each kind; while jobs wait, only workers for the jobs.
 
     If jobs of several client names wait, the name with the fewest workers counts.
     """

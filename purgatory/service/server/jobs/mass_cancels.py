@@ -1,7 +1,7 @@
 """MassCancels: cancellations of all matching jobs, some in each transaction.
 
-No other client waits for a hundred thousand jobs. The request is answered at the end; a client that
-gets no answer asks again. Store thread alone.
+No client waits for a hundred thousand jobs. The request is answered at the end; a client that gets
+no answer asks again. Store thread alone.
 """
 
 from typing import Final

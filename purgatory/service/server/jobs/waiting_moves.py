@@ -1,8 +1,8 @@
 """WaitingMoves: requests to reschedule jobs that wait for a worker's answer.
 
-A handler may have begun before the server hears of it. So the server asks the worker for the job,
-and answers when the job is back (rescheduled), or its handler has begun (not rescheduled). A client
-that gets no answer asks again. Store thread alone.
+A handler may have begun before the server hears of it. So the server asks the worker for the job;
+when the job is back, it is rescheduled, but not once its handler has begun. A client that gets no
+answer asks again. Store thread alone.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """The journal's rows, of a committed transaction or from the store.
 
-For the store thread, and before it the starting thread.
+Store thread, or starting thread.
 """
 
 from typing import Any

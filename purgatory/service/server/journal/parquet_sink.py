@@ -64,8 +64,7 @@ class ParquetSink:
         self._directory = directory
         self._seconds = seconds
         self._writer: JournalWriter[_CommittedRows] | None = None
-        # Rows were refused, so all later ones are. The store thread alone writes this and the next
-        # two.
+        # Rows were refused, so all later ones are. The store thread writes this and the next two.
         self._behind = False
         self._posted_rows = 0
         self._waiting_since = 0.0  # when the first waiting row came, monotonic seconds

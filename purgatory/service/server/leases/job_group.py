@@ -20,7 +20,7 @@ class JobGroup:
         self.workers: dict[bytes, WorkerConnection] = {}  # by route, the next one first
 
     def put(self, job: DueJob, *, first: bool = False) -> None:
-        """Queue a job; `first`: before its kind and priority."""
+        """Queue a job; `first`: before all of its kind and priority."""
         waiting = self.ready.get(job.kind)
         if waiting is None:
             waiting = self.ready[job.kind] = ReadyJobs()

@@ -30,7 +30,7 @@ _HOWS: Final = frozenset(How)
 
 
 class JobRequests:
-    """Carries out requests about `leases`, or raises `Refused`."""
+    """Carries out requests, or raises `Refused`."""
 
     def __init__(self, leases: JobLeases, validator: RequestValidator) -> None:
         self._leases = leases

@@ -1,6 +1,6 @@
 """LeaseEnds: a transaction's changes of due jobs. Store thread alone.
 
-Writes rows; the jobs change after the commit.
+Jobs change after the commit.
 """
 
 from collections.abc import Callable

@@ -27,7 +27,7 @@ class ReadyJobs:
         self.count: int = 0
 
     def put(self, job: DueJob, *, first: bool = False) -> None:
-        """Add a job; `first`: before its priority."""
+        """Add a job; `first`: before all of its priority."""
         level = self._levels.get(job.priority)
         if level is None:
             self._levels[job.priority] = level = deque()

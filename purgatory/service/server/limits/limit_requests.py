@@ -20,7 +20,7 @@ MAX_PER_SECOND: Final = 1e6
 
 
 class LimitRequests:
-    """Carries out requests about the limits of `state`."""
+    """Carries out requests."""
 
     def __init__(self, state: ServerState, validator: RequestValidator) -> None:
         self._state = state

@@ -18,7 +18,7 @@ MIN_KEEP_MS: Final = 100
 
 
 class NamedLeaseRequests:
-    """Carries out requests about `leases`, or raises `Refused`."""
+    """Carries out requests, or raises `Refused`."""
 
     def __init__(self, leases: NamedLeases, validator: RequestValidator) -> None:
         self._leases = leases

@@ -1,8 +1,8 @@
 """AcceptGate: accepts no connection while too many exist, or come at a time.
 
-Each connection takes a descriptor and about 100 KB, and ZeroMQ accepts all. A connection that its
-peer has closed counts until its requests have been read. Without a free descriptor, ZeroMQ retries
-without a pause, which takes a core.
+Each connection takes a descriptor and about 100 KB, and ZeroMQ accepts all. A connection closed by
+its peer counts until the requests are read. Without a free descriptor, ZeroMQ retries without a
+pause, which takes a core.
 
 Unbinding would end all connections. So the kernel drops packets at the listening socket (see
 `router_socket`); new peers retry, at first after a second. Linux and TCP only; network thread
@@ -25,7 +25,7 @@ MEMORY_SHARE: Final = 8
 CONNECTION_BYTES: Final = 100_000
 # Seconds between two counts, at least.
 _COUNT_S: Final = 0.1
-# Descriptors beside clients': files, threads', and peers before their hello.
+# Descriptors of files, threads, and peers before their hello.
 _OTHERS: Final = 128
 # Left to the process for other uses.
 _LEFT: Final = 32
@@ -121,7 +121,7 @@ class AcceptGate:
         if not self._is_full and count > self._most:
             self._log.add(f"{count} descriptors are open; expected at most {self._most}")
             self._is_full = True
-        # Not with the first that is closed: all waiting peers would come at once.
+        # Not after the first end: all waiting peers would come at once.
         elif self._is_full and count <= self._most - self._most // 8:
             self._is_full = False
 

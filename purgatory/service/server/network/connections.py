@@ -36,17 +36,17 @@ _MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
 # Bounds of a connection's unread replies, before it is cut off.
 BACKLOG_FRAMES = 1000
 BACKLOG_BYTES = 8 << 20
-# Bound of all unread replies; beyond, the longest unread are cut off. And a reply's cost beside its
+# Bound of all unread replies; beyond, the longest unread are cut off. A reply's cost beside its
 # bytes.
 ALL_BACKLOGS_BYTES = 32 << 20
 FRAME_BYTES = 100
-# Pause between two attempts to send to blocked connections, as a multiple of the attempt: each
-# blocked connection raises an exception. And its most seconds, in case the process was stopped.
+# Pause between attempts to send to blocked connections, as a multiple of the attempt: each
+# connection raises an exception. Its most seconds, in case the process was stopped.
 RETRY_PAUSE = 10
 MAX_RETRY_PAUSE_S = 1.0
 # Remembered routes of lost connections.
 GONE_ROUTES = 10_000
-# Seconds between two searches of a full server for lost connections.
+# Seconds between searches of a full server for lost connections.
 PING_ALL_S = 1.0
 
 

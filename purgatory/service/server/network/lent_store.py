@@ -5,8 +5,7 @@ without a lock: the store thread has it from its first command until it has rele
 (`StoreReleased`), otherwise the network thread. The store thread gets many requests, and all after
 a slow commit: meanwhile the network thread decodes.
 
-Commands are sent last before the network thread sleeps: the store thread then finds the GIL free.
-Network thread alone.
+Commands are sent last before a sleep: the store thread finds the GIL free. Network thread alone.
 """
 
 import contextlib

@@ -47,31 +47,31 @@ from timingwheel.lowlevel import reduce_timer_slack
 log: logging.Logger = logging.getLogger(__name__)
 
 _POLLIN: Final = int(zmq.POLLIN)
-# Frames and seconds of reading before a look at the mailbox: while a store thread computes, a frame
-# can take a millisecond.
+# Frames and seconds between looks at the mailbox: while the store thread computes, a frame can take
+# a millisecond.
 FRAMES_PER_READ = 256
 READ_S = 0.001
-# Bytes of requests in flight, at most; and while several clients have requests, because unread
-# requests wait for all of these. Beyond the last number, waiting messages are not taken then (see
-# `WaitingMessages`), unless none was taken for so many seconds.
+# Bytes of requests in flight, at most; and while several clients have requests, as unread requests
+# wait for these. Then waiting messages are not taken beyond the last number, unless none was taken
+# for so many seconds.
 IN_FLIGHT_BYTES = 8 << 20
 SHARED_IN_FLIGHT_BYTES = 1 << 20
 LARGE_IN_FLIGHT_BYTES = 64 << 10
 PATIENCE_S = 0.05
 # Bytes of waiting messages; beyond, nothing is read.
 WAITING_BYTES = 32 << 20
-# Seconds between two reads while a connection has too many messages: other threads work.
+# Seconds between reads while a connection has too many messages: other threads work.
 FLOOD_PAUSE_S = 0.001
 # While several clients have requests and the store thread works: on two cores, a client that sends
-# without a pause would keep the store thread from the GIL (see benchmarks/DIARY.md).
+# on would keep the store thread from the GIL (see benchmarks/DIARY.md).
 SHARED_PAUSE_S = 0.0004
 # Frames in the socket's queue to a connection.
 SOCKET_FRAMES = 64
 # Most seconds between two looks at blocked connections.
 RETRY_S = 0.1
-# After so many seconds of silence a connection is pinged; seconds between two looks.
+# Seconds of silence before a ping, and between looks.
 IDLE_S = 30.0
-# Seconds between two pings of workers: jobs of lost ones go to others.
+# Seconds between pings of workers: other workers get a lost worker's jobs.
 WORKER_PING_S = 1.0
 
 

@@ -21,11 +21,10 @@ from purgatory.service.server.network.flood_gates import MOST_UNREAD, FloodGates
 from purgatory.service.server.network.router_socket import end_connection, received_bytes
 
 _CUT_OFF: Final = "cut off a peer that has sent %s, and no message that is complete"
-# The process grows by so many bytes until the next look at the connections; by the second number
-# while memory is full.
+# Growth of the process, in bytes, until a look at the connections; while memory is full.
 _STEP_BYTES: Final = 8 << 20
 _FULL_STEP_BYTES: Final = 1 << 20
-# What the kernel's buffers may have of a connection.
+# The kernel's buffers of a connection.
 _KERNEL_BYTES: Final = 16 << 20
 # Least bytes of a handshake (64 of a greeting, and a command), and its seconds.
 _HANDSHAKE_BYTES: Final = 90

@@ -10,7 +10,7 @@ from purgatory.service.server.network.router_socket import drop_arrivals, take_a
 
 
 class UnreadConnections:
-    """The reasons by descriptor: the objects that want the connection unread."""
+    """The objects that want a connection unread, by descriptor."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

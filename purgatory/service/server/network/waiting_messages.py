@@ -1,4 +1,4 @@
-"""WaitingMessages: messages that wait while other clients' small messages go ahead.
+"""WaitingMessages: messages that wait for small messages of other clients.
 
 A large message takes long to decode and handle. So while several clients have requests, each sends
 little ahead at a time. Its further or large messages are set aside undecoded, with all later ones:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 AHEAD_BYTES: Final = 4096
 #: The cost of a message beside its bytes.
 MESSAGE_BYTES: Final = 256
-#: A connection with more waiting bytes is left unread, until it has fewer than the second.
+#: With more waiting bytes a connection is left unread, until it has fewer than the second.
 MAX_WAITING: Final = 1 << 20
 FEW_WAITING: Final = 512 << 10
 

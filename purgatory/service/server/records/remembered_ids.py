@@ -2,8 +2,8 @@
 
 The store's table `remembered` has a row for each, at a place. The row's entry here is a number of
 62 bits, of the id's hash and the place. Entries are in sorted arrays, by the first bits of the
-hash: an addition moves a few kilobytes. A look for an unknown id finds a wrong row once in 2**40
-looks, times the remembered ids; the row has the whole id.
+hash: an addition moves a few kilobytes. An unknown id finds a wrong row once in 2**40 looks, times
+the remembered ids; the row has the whole id.
 
 See `benchmarks/bench_remembered.py` for other ways. Store thread alone; any thread may read `total`
 and `most`.

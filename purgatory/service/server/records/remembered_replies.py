@@ -1,9 +1,9 @@
 """RememberedReplies: the replies to the latest requests of each session.
 
 After a loss of the connection a client repeats unanswered requests. Completing with a limit, or
-extending, is not idempotent; so the server repeats the reply. Nothing is forgotten before its time:
-beyond a client's bounds of sessions and bytes, the server refuses further sessions. The open
-transaction changes the replies. Store thread alone.
+extending, is not idempotent; so the server repeats the reply. Nothing is forgotten early: beyond a
+client's bounds, the server refuses further sessions. The open transaction changes the replies.
+Store thread alone.
 """
 
 from collections import OrderedDict

@@ -22,8 +22,8 @@ from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.records.operation_counts import OperationCounts
 from purgatory.service.store.rows import JournalPosition
 
-# Rows of a table deleted in a transaction, to keep no request waiting; or this share of the waiting
-# deletions, lest they pile up. Milliseconds between two such transactions.
+# Rows of a table deleted in a transaction: requests wait; or this share of the waiting deletions,
+# lest they pile up. Milliseconds between such transactions.
 DELETED_PER_TRANSACTION: Final = 256
 DELETED_SHARE: Final = 64
 DELETION_PAUSE_MS: Final = 20
@@ -39,8 +39,8 @@ def most_deleted(left: int) -> int:
 #: So many acknowledged outcomes are kept for so many milliseconds.
 RETAINED_OUTCOMES = 10_000
 RETAINED_OUTCOMES_MS = 600_000
-# Deletions gather to so many, or for so many milliseconds: a transaction for each acknowledgement
-# would load the disk more than all requests.
+# Deletions gather to so many, or for so many milliseconds: a transaction each would load the disk
+# more than all requests.
 DELETED_TOGETHER = 256
 DELETION_DELAY_MS = 60_000
 #: Milliseconds between two looks for ended periods.

@@ -1,4 +1,4 @@
-"""`load_repeats`: loads the repeats. For the thread that starts a server."""
+"""`load_repeats`: loads the repeats. Starting thread alone."""
 
 import logging
 from typing import Final

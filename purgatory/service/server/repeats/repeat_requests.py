@@ -48,7 +48,7 @@ LISTED_BYTES: Final = 1 << 17
 
 
 class RepeatRequests:
-    """Carries out requests about the repeats of `state`."""
+    """Carries out requests."""
 
     def __init__(self, state: ServerState, validator: RequestValidator, runs: RepeatRuns) -> None:
         self._state = state

@@ -2,7 +2,7 @@
 
 A group is one round trip: BEGIN, its rows, the fence, COMMIT. The fence is last: it counts the
 group in the row of the lease if the epoch is still this holder's and no other group was counted
-since; otherwise it divides by zero, so COMMIT keeps nothing. So nothing is written once another
+since; otherwise it divides by zero, so COMMIT keeps nothing. So no group is written after another
 server has raised the epoch.
 
 **Doubt.** It is unknown whether the group is there if the connection breaks, an answer does not
@@ -120,8 +120,8 @@ class Groups:
     ) -> list[Rows]:
         """Write all or nothing. `last`: the last numbers given; 0: none.
 
-        Returns the rows of each statement; nothing after a doubt. Raises StoreError if nothing was
-        kept, StoreFenced if nothing ever will be.
+        Returns the rows of each statement; nothing if the group was in doubt. Raises StoreError if
+        nothing was kept, StoreFenced if nothing ever will be.
         """
         try:
             return self._write_once(statements, last)

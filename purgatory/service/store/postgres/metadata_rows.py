@@ -1,6 +1,6 @@
 """MetadataRows: the table of metadata, key -> text, whole number or bytes.
 
-Part of `PostgresStore`, for its thread.
+Makes statements only. Immutable; any thread.
 """
 
 from typing import Any, Final

@@ -1,6 +1,6 @@
 """PostgresOperations: the table of operations, a batch in each row.
 
-Part of `PostgresStore`, for its thread. Reads raise StoreError.
+Thread with the store. Reads raise StoreError.
 """
 
 from bisect import bisect_left, bisect_right

@@ -1,7 +1,7 @@
 """PackedOutcomes: many outcomes in a row, column by column. Immutable; any thread.
 
 Eight times as fast to write as a row for each. A column of equal values is that value alone. Keys
-and results may be large: they are apart from what a start reads.
+and results, perhaps large, are apart from the rest, which a start reads.
 """
 
 from collections.abc import Collection, Iterator, Sequence

@@ -1,6 +1,6 @@
 """PostgresOutcomes: the table of outcomes, many in each row.
 
-Part of `PostgresStore`, for its thread. Reads raise StoreError.
+Thread with the store. Reads raise StoreError.
 """
 
 from collections.abc import Iterator, Sequence

@@ -50,8 +50,8 @@ TABLE_NAMES: Final = table_names(TABLES)
 def set_up_schema(session: DatabaseSession, namespace: Namespace, timeout_s: float) -> None:
     """Make missing tables. Raises StoreError, in a single line, if impossible.
 
-    So if the database is too old, or does not sync its commits, or the tables are a later version's
-    or another program's.
+    The database may be too old, or not sync its commits, or have tables of a later version or
+    another program.
     """
     _check_server(session)
     _check_commits(session, timeout_s)

@@ -1,6 +1,6 @@
 """SmallTables: the tables with a row for each thing. Makes statements only.
 
-Part of `PostgresStore`, for its thread.
+Thread with the store.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

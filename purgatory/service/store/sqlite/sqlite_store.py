@@ -55,8 +55,8 @@ _SIZES: Final = {
     "replies": "SELECT session, length(reply) FROM replies",
 }
 
-# Pages in the write-ahead log before a commit moves them to the database, and waits: 4 ms for
-# these, 10 for 2,500, and pipelined submits take 6 % less time than with those.
+# Pages in the log before a commit moves them to the database: 4 ms for these, 10 for 2,500; and
+# pipelined submits take 6 % less time.
 _CHECKPOINT_PAGES: Final = 1_000
 _PAGE_BYTES: Final = 4096
 _BUSY_MS: Final = 1000

@@ -1,7 +1,7 @@
 """Database: a store's reads, over sessions reopened after a loss.
 
-An interrupted read is done again. No transaction lasts from one round trip to the next: long tables
-are read in pages, by number. One thread at a time; `stop` is for any.
+Interrupted reads are done again. No transaction outlasts a round trip: long tables are read in
+pages, by number. One thread at a time; any may set `interrupt`.
 """
 
 import logging
