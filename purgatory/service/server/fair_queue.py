@@ -4,8 +4,8 @@ A sender with many or large requests does not keep others waiting: it waits unti
 credit, pay for its next item (deficit round robin; Shreedhar and Varghese, 1995).
 
 A *sender* is a client or a connection: all connections of one client are one sender, and so are all
-clients of one connection. A client's items stay in order. Keys take turns too, each with its
-senders: a key with many names has no more turns than another. One thread uses a queue.
+clients of one connection. A client's items stay in order. Keys take turns too: a key with many
+names has no more turns than another. One thread uses a queue.
 """
 
 import time

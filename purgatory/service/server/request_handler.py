@@ -139,10 +139,7 @@ class RequestHandler:
         }
 
     def handle_safely(self, transaction: Transaction, command: ClientCommand) -> Transaction:
-        """Handle a command; return its transaction.
-
-        After an unexpected error it is rolled back, and a new one has the other requests.
-        """
+        """Handle a command; return its transaction, or after an unexpected error a new one."""
         try:
             self.handle(transaction, command)
         except Exception as error:
@@ -283,7 +280,7 @@ class RequestHandler:
                 self._answer_late(transaction, request, request.seq, frame)
 
     def cancel_more(self, transaction: Transaction) -> None:
-        """Continue a cancellation by filter; answer its request at the end."""
+        """Continue a cancellation by filter; answer at the end."""
         ended = self._control.cancel_more(transaction)
         if ended is not None:
             cancel, frame = ended

@@ -199,7 +199,7 @@ class Server:
         )
 
     def start_progress(self) -> str:
-        """Return how far a start is; empty once the server runs. Any thread."""
+        """Return how far a start is; empty: it runs. Any thread."""
         state = self._loading
         if self._parts is not None:
             return ""
@@ -251,7 +251,7 @@ class Server:
         )
 
     def health(self) -> HealthReport:
-        """Return whether the server works and is ready. O(1); any thread."""
+        """Return whether it works and is ready. O(1); any thread."""
         store_loop = self._running.store_loop
         now_ms = store_loop.clock.now_ms()
         return report_health(

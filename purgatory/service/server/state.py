@@ -259,10 +259,7 @@ class ServerState:
         self.timer.reschedule(operation, expiry_delay(deadline_ns, self.clock.reading_ns))
 
     def expire_due(self, now_ns: int, enough: Callable[[], bool]) -> bool:
-        """Move the timer to `now_ns`, and expire what is due until `enough`.
-
-        Returns True if more is due.
-        """
+        """Move the timer, and expire what is due until `enough`; return whether more is due."""
         self.clock.follow(now_ns)
         if now_ns < self._next_deadline_ns:
             return False

@@ -26,7 +26,7 @@ class StoreActivity:
         self.failing_since_ns: int = 0  # the first of `failures_in_a_row`
         self.failures_in_a_row: int = 0
         self.error: str = ""  # of the last commit that failed
-        #: When the oldest outcome not on disk is due, in the server's Unix milliseconds; 0: none.
+        #: When the oldest outcome not on disk is due, by the server's clock; 0: none.
         self.deadline_ms: int = 0
         # Since the start.
         self.commits: int = 0

@@ -8,10 +8,10 @@ requests for a bounded time, the clients in turn; reads are answered after it, i
 If the commit fails, the transaction is rolled back, and its changes are refused. After a fatal
 error the changes may be on disk: they are not answered, and the loop ends with `failure`.
 
-Two threads take turns (see `Network`). The network thread calls `transact` and `max_sleep`, while
-its commands are released. The store thread is timingwheel's `Reaper`: it runs transactions while
-commands come or operations are due, releases the commands, and sleeps. The starting thread calls
-`start`; any thread may read the counters.
+The network thread calls `transact` and `max_sleep`, while its commands are released. The store
+thread is timingwheel's `Reaper`: it runs transactions while commands come or operations are due,
+releases the commands, and sleeps. The starting thread calls `start`; any thread may read the
+counters.
 """
 
 import logging

@@ -139,7 +139,7 @@ class RequestValidator:
             self.check_text(tag)
 
     def check_timeout(self, timeout_ms: int, what: str = "timeout") -> None:
-        """Check a timeout, or a time with the same limit; errors are in seconds."""
+        """Check a time limited as timeouts; errors are in seconds."""
         if timeout_ms < 0:
             raise Malformed(f"{what} is {timeout_ms / 1000} s; expected 0 or more")
         most = self.limits.timeout_ms

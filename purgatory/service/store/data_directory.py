@@ -1,6 +1,6 @@
 """The data directory of a server: its rights and its lock. Any thread.
 
-Directories that the service makes are for their owner alone, whatever the umask.
+The service's directories are for their owner alone, whatever the umask.
 """
 
 import contextlib
@@ -58,8 +58,7 @@ OWN_FILES = (LOCK_FILE, "purgatory.db", "journal", "keys")
 def data_directory_lock(directory: Path) -> Iterator[None]:
     """Hold the lock of a data directory, made if needed.
 
-    Raises ServerError if another server holds it, StoreError if the directory cannot be written, or
-    is readable for others and not the server's own.
+    Raises ServerError if another server holds it, StoreError as `make_private_directory`.
     """
     make_private_directory(directory, OWN_FILES)
     try:

@@ -1,7 +1,7 @@
 """PackedBatch: operations as both stores write them, a batch in each row.
 
-Operations never change, and those submitted together are mostly deleted together. A batch costs a
-tenth of a row for each operation. Immutable; any thread.
+Operations never change, and are mostly deleted together. A batch costs a tenth of a row for each.
+Immutable; any thread.
 """
 
 from collections.abc import Collection, Iterator, Sequence

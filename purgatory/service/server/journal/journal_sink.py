@@ -1,7 +1,7 @@
 """JournalSink: the interface between a server and its journal.
 
-Rows have increasing numbers from the store, never reused. The store keeps each row until the sink
-has confirmed it, and gives the sink later rows again after a crash.
+Rows have increasing numbers, never reused. The store keeps each row until the sink has confirmed
+it; after a crash it gives the sink later rows again.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """Gives the journal, at the start of a server, what it has missed.
 
-The journal may have less than the database, after a crash or a full disk; and more, if the database
-lost the end of its log, or is an older copy. Starting thread alone.
+The journal may have less than the database, after a crash or a full disk; or more, if the database
+is an older copy or lost the end of its log. Starting thread alone.
 """
 
 import logging

@@ -20,9 +20,9 @@ _ENOUGH: Final = 1.0 - 1e-9
 
 
 class TokenBucket:
-    """A bucket that gets `rate` tokens a second, with `tokens` at `at_ms`.
+    """A bucket with `tokens` at `at_ms`, then `rate` more a second.
 
-    It holds the tokens of a second, but at least a token.
+    It holds the tokens of a second, at least a single token.
 
     """
 
@@ -102,7 +102,7 @@ class KindLimits:
             self._buckets[kind] = TokenBucket(limit.per_second, max(tokens, 0.0), now_ms)
 
     def blocked(self, kind: str, now_ms: int) -> str:
-        """Return why no job of a kind may be leased; empty: it may."""
+        """Return why no job of a kind may be leased; else empty."""
         limit = self._by_kind.get(kind)
         if limit is None:
             return ""
@@ -126,7 +126,7 @@ class KindLimits:
             bucket.add(-1.0)
 
     def give_back(self, kind: str) -> None:
-        """Note that a leased job did not begin: it has no part in the rate."""
+        """Note that a leased job did not begin."""
         bucket = self._buckets.get(kind)
         if bucket is not None:
             bucket.add(1.0)

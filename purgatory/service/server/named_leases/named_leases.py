@@ -8,7 +8,7 @@ end of a lease are on disk; waiters are in memory alone, and ask again after a r
 
 When a lease ends, the first waiter gets it, and is told to ask again: a program counts the time of
 a lease from its own request, so it never believes in the lease for longer than the server. If the
-waiter does not ask, the lease ends as any other.
+waiter does not ask, the lease ends.
 
 Tokens grow, over all names and restarts. Store thread alone.
 """
@@ -64,7 +64,7 @@ class NamedLeases:
             self._plan(lease)
 
     def take(self, request: TakeLease, route: bytes, now_ms: int) -> int | None:
-        """Give a name to a program; return the token, None if it is taken.
+        """Give a name to a program; return the token, if free.
 
         A holder's time restarts. Else the program waits; with `wait_ms` 0 it leaves the queue.
         Raises TooManyLeases.

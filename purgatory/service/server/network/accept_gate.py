@@ -2,7 +2,7 @@
 
 Each connection takes a descriptor and about 100 KB, and ZeroMQ accepts all. A connection closed by
 its peer counts until the requests are read. Without a free descriptor, ZeroMQ retries without a
-pause, which takes a core.
+pause, which takes a core; the gate logs this, once a minute.
 
 Unbinding would end all connections. So the kernel drops packets at the listening socket (see
 `router_socket`); new peers retry, at first after a second. Linux and TCP only; network thread
@@ -65,11 +65,9 @@ class AcceptGate:
     `listener`: the listening descriptor; negative: unknown, all peers are accepted. `descriptor`:
     any other open descriptor. `gates` count arrivals, and know whether memory is full.
 
-    A socket reads its connections by turns, closed ones too, so a peer that reconnects a thousand
-    times a second delays all. So while the network thread is late, few connections are accepted,
-    and none while memory is full. Otherwise any number may come, as after a restart.
-
-    Missing descriptors are logged once a minute.
+    A socket reads its connections by turns, closed ones too, so a peer that reconnects often delays
+    all. So while the network thread is late, few connections are accepted, and none while memory is
+    full. Otherwise any number may come, as after a restart.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Connections: sends to clients. Network thread alone.
 
-Nothing waits for a client. Unread replies are kept up to a bound; then the connection is cut off.
-Outcomes are not kept: a connection with room fetches them.
+Unread replies are kept up to a bound; then the connection is cut off. Outcomes are not kept: a
+connection with room fetches them.
 """
 
 import logging
@@ -132,7 +132,7 @@ class Connections:
         log.info(_COUNT, connection.client, len(connections))
 
     def drop(self, connection: Connection) -> None:
-        """Forget a connection; the server refuses its further messages."""
+        """Forget a connection: its messages are refused."""
         taker = self._taker(connection.client)
         self._backlog_bytes -= connection.backlog_bytes
         del self.by_route[connection.route]

@@ -56,14 +56,14 @@ class LentStore:
         self._crowded_until = now + CROWDED_S
 
     def sleep_seconds(self, now: float, *, is_closing: bool) -> float:
-        """Return the seconds until this thread has a transaction to run."""
+        """Return the seconds until this thread runs a transaction."""
         self._next_transaction = math.inf
         if not self.with_store_thread and not is_closing:
             self._next_transaction = now + self._store_loop.max_sleep()
         return max(0.0, self._next_transaction - now)
 
     def dispatch(self, now: float, *, is_closing: bool) -> None:
-        """Run the next transaction, if due, or send it to the store thread."""
+        """Run the next transaction, or send it to the store thread."""
         if not self.with_store_thread and not is_closing:
             if now >= self._next_transaction:
                 self.commands.append(RunTransaction())

@@ -1,11 +1,11 @@
 """Network: the thread that owns the socket, between clients and store loop.
 
 The thread sleeps on the descriptors of its mailbox and its socket. The socket's is edge-triggered:
-readable once for new frames, and any call on the socket may consume the readiness. So the thread
-reads all frames before it sleeps.
+readable once for new frames, until any call on the socket. So the thread reads all frames before it
+sleeps.
 
-The thread waits for no client, and for the disk only with little to do (see `LentStore`). While too
-much waits or is in flight, it leaves the socket unread (backpressure).
+The thread waits for no client, and for the disk only with little to do (see `LentStore`). While
+much is in flight, it leaves the socket unread (backpressure).
 
 The starting thread calls `listen`, the network thread all else; any thread may use the mailbox and
 the counters.

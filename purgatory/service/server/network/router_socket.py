@@ -5,9 +5,8 @@ descriptor. libzmq may close the descriptor at any time, and another connection 
 is then paused or ended by mistake, and recovers.
 
 A filter of one instruction (SO_ATTACH_FILTER, socket(7) and Documentation/networking/filter.rst of
-Linux) makes the kernel drop the packets of a TCP connection or listener, which stays open. The peer
-retransmits, so nothing is lost. TCP on Linux only. The socket is for the network thread,
-descriptors are for any thread.
+Linux) makes the kernel drop the packets of a TCP connection or listener. The peer retransmits, so
+nothing is lost. TCP on Linux only. The socket is for the network thread, descriptors for any.
 """
 
 import array
@@ -25,8 +24,8 @@ from purgatory.service.errors import ServerError
 if TYPE_CHECKING:
     Router = zmq.Socket[bytes]
 
-# The kernel probes a peer silent for so many seconds, and so many times; then the connection is
-# lost, as when sent data stays unconfirmed for so long.
+# The kernel probes a peer silent for so many seconds, so many times; then the connection is lost,
+# as when sent data stays unconfirmed.
 _KEEP_ALIVE_S: Final = 5
 _QUESTIONS: Final = 3
 _UNCONFIRMED_MS: Final = 20_000
@@ -113,7 +112,7 @@ def _borrowed(descriptor: int, family: int = -1, kind: int = -1) -> Iterator[soc
 
 
 def end_connection(descriptor: int) -> None:
-    """End a connection, if it exists: its peer notices."""
+    """End a connection, if it exists."""
     if descriptor < 0:
         return
     with contextlib.suppress(OSError), _borrowed(descriptor) as connection:
@@ -130,10 +129,7 @@ def descriptor_of(frame: "zmq.Frame") -> int:
 
 
 def received_bytes(descriptor: int, port: int = 0) -> int:
-    """Return the bytes that an established TCP connection of local `port` (0: any) received.
-
-    -1 without such a connection.
-    """
+    """Return the bytes received by a TCP connection of local `port` (0: any); -1: none."""
     if descriptor < 0:
         return -1
     with (

@@ -79,10 +79,7 @@ class UnfinishedMessages:
         self._next_return = 0.0
 
     def look(self) -> bool:
-        """Look at the process's memory; if grown, at the connections.
-
-        Returns whether to look again soon.
-        """
+        """Look at memory; if grown, at connections. Return whether to look again soon."""
         if self._is_crowded() and self._now() >= self._next_handshakes:
             self._look_at_handshakes()
         resident = self._resident()

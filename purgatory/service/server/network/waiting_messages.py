@@ -1,4 +1,4 @@
-"""WaitingMessages: messages that wait for small messages of other clients.
+"""WaitingMessages: large messages wait for other clients' small messages.
 
 A large message takes long to decode and handle. So while several clients have requests, each sends
 little ahead at a time. Its further or large messages are set aside undecoded, with all later ones:

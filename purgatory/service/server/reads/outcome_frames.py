@@ -77,10 +77,7 @@ def _messages(store: Store, ended: list[Ended]) -> Iterator[OutcomeMessage]:
 def first_outcomes(
     store: Store, records: Sequence[OutcomeRecord]
 ) -> Generator[None, None, list[OutcomeMessage]]:
-    """Return the first frame of committed outcomes; yields between portions.
-
-    Raises StoreError.
-    """
+    """Return a first frame of outcomes; yields between portions. Raises StoreError."""
     messages: list[OutcomeMessage] = []
     size = 0
     for start in range(0, len(records), PORTION):

@@ -243,10 +243,7 @@ class PendingReads:
 
 
 class RepeatedOutcomes:
-    """The outcomes requested by submitting again.
-
-    Records; their rows are read when the connection has taken the frame before.
-    """
+    """The outcomes requested by submitting again; read when the last frame was taken."""
 
     def __init__(self) -> None:
         self.by_route: dict[bytes, OrderedDict[int, OutcomeRecord]] = {}

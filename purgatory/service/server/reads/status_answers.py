@@ -1,8 +1,7 @@
 """Answers about operations' states, in portions: to a query of ids, and to a list.
 
-A query looks up each distinct id once. A list reads operations by number, a few batches at a time,
-and after a bounded number of portions answers even without matches: the client asks for the rest.
-Store thread alone.
+A query looks up each distinct id once. A list reads a few batches at a time, by number, and after
+some portions answers even without matches: the client asks for the rest. Store thread alone.
 """
 
 from collections import Counter

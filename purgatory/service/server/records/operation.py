@@ -68,7 +68,7 @@ class UnfinishedEvents:
 
 
 class PendingOperation(DelayedOperation):
-    """An operation that waits for `need` of its keys, until `op_deadline_ms` at the latest.
+    """An operation that waits for `need` of its keys, until `op_deadline_ms`.
 
     It expires at the timer's first tick after `op_deadline_ns`, Unix nanoseconds; until then,
     events of the deadline's millisecond complete it. Other times are Unix milliseconds.
@@ -171,7 +171,7 @@ class PendingOperation(DelayedOperation):
         return now_ms <= self.op_deadline_ms and (self.values is None or key not in self.values)
 
     def result(self) -> bytes | None:
-        """Return the value, the error, or a map of key -> value if several keys were needed."""
+        """Return the value, the error, or a map of key -> value for several keys."""
         if self.by_key is None:
             return self.value
         if self.need > 1:

@@ -85,7 +85,7 @@ class RememberedReplies:
                 raise _too_many(client, f"expected at most {most} bytes", share)
 
     def add(self, key: str, seq: int, frame: bytes, at_ms: int, changes: Changes) -> None:
-        """Remember a reply, and forget the session's oldest."""
+        """Remember a reply; forget the session's oldest."""
         entry = self._session(key, at_ms)
         self._count(entry.owner, reply_bytes(len(frame)))
         entry.frames[seq] = frame
@@ -128,7 +128,7 @@ class RememberedReplies:
                 self._drop(key)
 
     def forget_old(self, now_ms: int, changes: Changes) -> bool:
-        """Forget some sessions without a recent request; return whether others may be left."""
+        """Forget some old sessions; return whether others may be left."""
         for _ in range(FORGET_AT_ONCE):
             key = next(iter(self._sessions), None)
             if key is None or self._sessions[key].at_ms > now_ms - SESSION_MS:

@@ -78,19 +78,19 @@ class OutcomeRetention:
         return max(0, beyond)
 
     def add(self, record: OutcomeRecord) -> None:
-        """Keep a committed outcome until acknowledged."""
+        """Keep an outcome until acknowledged."""
         record.end_period(record.unique_ms, record.ended_ms)
         record.client.unacknowledged[record.seq] = record
         self.unacknowledged += 1
         self.bytes += outcome_bytes(record.op_id)
 
     def add_job(self, record: OutcomeRecord) -> None:
-        """Keep a due job's committed outcome until the job's end."""
+        """Keep a due job's outcome until the job's end."""
         self.unacknowledged += 1
         self.bytes += outcome_bytes(record.op_id)
 
     def end_job(self, record: OutcomeRecord, now_ms: int) -> None:
-        """Mark an ended job's outcome as acknowledged."""
+        """Note the end of a job."""
         record.end_period(record.unique_ms, now_ms)
         self._mark_deletable(record, now_ms)
 
@@ -109,7 +109,7 @@ class OutcomeRetention:
                 self._operation_counts.forget(record.client.name, record.outcome)
 
     def acknowledge(self, client: ClientRecord, seqs: Iterable[int], now_ms: int) -> None:
-        """Mark known outcomes as acknowledged; a crash forgets it."""
+        """Mark known outcomes as acknowledged; after a crash, they are sent again."""
         for seq in seqs:
             record = client.unacknowledged.pop(seq, None)
             if record is not None:

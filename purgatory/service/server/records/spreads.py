@@ -1,8 +1,8 @@
 """Spread: an event with many operations, ended in several transactions.
 
-The event happens at one moment, for all operations then waiting for its key: those with numbers up
-to `last`, so none of millions has to be marked. A later change of such an operation counts the
-event first, see `KeyEvents.settle`.
+The event happens at one moment, for the operations then waiting for its key, with numbers up to
+`last`: none of millions has to be marked. A later change of such an operation counts the event
+first, see `KeyEvents.settle`.
 
 The database has the event, its value once, and the request until answered: after a crash the next
 start ends the other operations. Store thread alone.
@@ -118,7 +118,7 @@ class Spreads(UnfinishedEvents):
             del self.by_key[spread.key]
 
     def last_of(self, key: str) -> int:
-        """Return the last operation's number of a key's spreads; 0 without any."""
+        """Return the last number of a key's spreads; 0 without any."""
         return max([one.last for one in self._of_key(key)], default=0)
 
     def watched_by(self, operation: PendingOperation) -> list[Spread]:

@@ -7,12 +7,11 @@ job is committed with the repeat's next time: so no restart submits it twice.
                      │                          yes: skipped
                      └─ yes: none, one, or all in turn
 
-A time is *missed* if no server ran when it came, or the repeat was paused; or if the server
-examines it more than LATE_MS too late, as after a stop of its process. Of missed times that run in
-turn, each waits for the end of the run before, unless overlaps are allowed.
+A time is *missed* if no server ran, or the repeat was paused; or if the server examines it more
+than LATE_MS too late, as after a stop of its process. Of missed times that run in turn, each waits
+for the end of the run before, unless overlaps are allowed.
 
-A transaction makes a bounded number of jobs, so that no request or other repeat waits for many
-missed times. Store thread alone.
+A transaction makes few jobs, so that no request or other repeat waits. Store thread alone.
 """
 
 import logging

@@ -1,6 +1,6 @@
 """KeyEvents: the completions and failures of keys in a transaction, and held events.
 
-Each ends operations, may be held, and is journaled if it has changed anything. A trace, and so the
+Each ends operations, may be held, and is journaled if it changes anything. A trace, and so the
 journal, cannot show that an event skipped operations. So an event with a limit is journaled only if
 it reached every waiting operation; a held event is journaled again whenever it reaches an
 operation. Store thread alone.

@@ -53,9 +53,9 @@ class Remembering:
         self._dumping_place = 0
 
     def move(self, transaction: Transaction) -> None:
-        """Write rows for deleted operations and jobs whose period lasts.
+        """Write rows of deleted operations and jobs whose period lasts.
 
-        If these cannot be read, nothing is deleted. Raises StoreError for damage.
+        If these are unreadable, nothing is deleted. Raises StoreError for damage.
         """
         now_ms = transaction.clock_ms
         known = self._state.known

@@ -50,7 +50,7 @@ class TransactionObserver(Protocol):
     def paused(self, until_ms: int) -> None:
         """Note that nothing expires before `until_ms`; 0: due operations expire.
 
-        Called after each commit.
+        Called after each transaction without a failed commit.
         """
 
     def read(self, answers: "Sequence[NetworkCommand]") -> None:

@@ -74,7 +74,7 @@ class PackedTable:
         return statement(self._delete, wire_ints(numbers))
 
     def rows_of(self, numbers: Sequence[int], columns: str = "") -> Statement:
-        """Read the rows that have, or had, some records."""
+        """Read the rows with some records, deleted ones too."""
         return statement(f"SELECT {columns or self.columns}{self._rows_of}", wire_ints(numbers))
 
     def deleted_of(self, numbers: Sequence[int]) -> Statement:

@@ -1,8 +1,8 @@
 """PostgresStore: operations and their outcomes in a PostgreSQL database, as `Store` promises.
 
-Each commit checks that the server still has the lease (see `Groups`). Doubt never reaches the
-server: a commit returns, was refused, or the server is fenced. While the database is away, a commit
-or a read waits for it, until `stop`. For threads see `Store`.
+Each commit checks the lease (see `Groups`). Doubt never reaches the server: a commit returns, was
+refused, or the server is fenced. While the database is away, a commit or a read waits for it, until
+`stop`. For threads see `Store`.
 """
 
 import logging

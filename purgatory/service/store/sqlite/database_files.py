@@ -1,7 +1,7 @@
 """Files of an SQLite database: their rights, copies, and the log.
 
-Files that the service makes are for their owner alone, whatever the umask. Any thread;
-`WalPreallocator` is for the store thread.
+The service's files are for their owner alone, whatever the umask. Any thread; `WalPreallocator` is
+for the store thread.
 """
 
 import contextlib
@@ -163,7 +163,7 @@ REAL_FILES: Final = DatabaseFiles()
 class FileWatch:
     """Watches the file `database` of an open database, its log, and the log's index.
 
-    A program keeps an open file whose name is gone: a later start lacks the writes. One thread.
+    A program keeps an open file whose name is gone: later writes are lost. One thread.
     """
 
     def __init__(self, database: Path) -> None:

@@ -1,7 +1,7 @@
 """The schema of the database: older databases are migrated, damage is found.
 
-Before a migration, `purgatory.db` of version 2 is copied to `purgatory.db.version-2`, for a start
-of the version before. For the thread that opens the store.
+Before a migration, `purgatory.db` of version 2 is copied to `purgatory.db.version-2`. For the
+thread that opens the store.
 """
 
 import logging

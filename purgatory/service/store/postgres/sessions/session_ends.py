@@ -30,7 +30,7 @@ def end_sessions(
 ) -> int:
     """End the sessions that write groups of epochs up to `epoch`; return how many.
 
-    `all_of_holder`: also its session for looks at the lease, but not `session`.
+    `all_of_holder`: also its session for looks, but not `session`.
     """
     pattern = f"^{re.escape(namespace.session_prefix)}[0-9]+:"
     looking = namespace.session_name(0, holder) if all_of_holder else "-"
