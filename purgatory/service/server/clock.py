@@ -63,7 +63,7 @@ class ServiceClock:
         self._sources = ClockSources() if sources is None else sources
         self._boot_id = self._sources.boot_id()
         wall_offset_ns = self._sources.wall_ns() - self._sources.boot_ns()
-        #: By how many milliseconds to move the times of what waits.
+        #: By how much to move the times of what waits.
         self.shift_ms: int = 0
         self._offset_ns = wall_offset_ns
         if offset_ns is not None:

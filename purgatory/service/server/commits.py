@@ -1,7 +1,7 @@
 """Commits: writes transactions to the disk, and finds out when a failed disk is well again.
 
-A full disk may have room for small transactions. So the disk is well once it has taken as many
-bytes as the largest failed transaction: in a transaction, or as a test. Thread with the store.
+A full disk may have room for small transactions. So the disk is well once it has taken the bytes of
+the largest failed transaction: in a transaction, or as a test. Thread with the store.
 """
 
 import logging

@@ -19,7 +19,7 @@ from purgatory.service.store.rows import (
     StoredOutcome,
 )
 
-# Operations between two looks at the memory.
+# Operations between looks at the memory.
 _CHUNK = 500
 
 

@@ -48,7 +48,7 @@ _MOVED: Final = "moved"
 # The last run's stamps may have been ahead of the clock, but not so far. Else the clock is slow, as
 # after a boot without a battery: deadlines do not wait for it.
 _MAX_AHEAD_MS: Final = 60_000
-# Of remembered ids, so many entries may be useless, and as many as useful.
+# Useless entries of remembered ids, beside as many as useful.
 _STALE_ENTRIES: Final = 100_000
 
 

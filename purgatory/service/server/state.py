@@ -1,7 +1,7 @@
 """ServerState: a server's pending operations, its clients and their outcomes.
 
-`Transaction`, and `recovery` at the start, change it. Store thread alone; any may read `purgatory`
-and `unacknowledged`.
+`Transaction`, and `recovery` at the start, change it. Store thread alone; any thread may read the
+figures.
 
 A transaction happens at one moment of the timer's clock.
 """

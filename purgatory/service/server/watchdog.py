@@ -12,7 +12,7 @@ from _purgatory_cpython.threads import InterruptibleThread
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Seconds between two looks.
+#: Seconds between looks.
 LOOK_S: Final = 0.1
 #: After a look that returned True.
 SOON_S: Final = 0.01

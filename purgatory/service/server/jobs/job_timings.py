@@ -11,7 +11,7 @@ from purgatory.service.server.records.job_record import CANCELLED, DEAD, DONE
 #: The first kinds have own figures: no counter may go back. The rest is OTHER.
 MOST_KINDS: Final = 100
 OTHER: Final = "other"
-#: Upper bounds of both histograms, in milliseconds; one more bucket has longer times.
+#: Upper bounds of both histograms; one more bucket has longer times.
 TIMING_BOUNDS_MS: Final = (
     5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000, 1_800_000,
     7_200_000,

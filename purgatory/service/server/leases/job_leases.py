@@ -36,7 +36,7 @@ from purgatory.service.server.records.job_record import (
     SCHEDULED,
 )
 
-#: Jobs leased after one transaction, at most.
+#: Jobs leased at once, at most.
 MAX_ASSIGNED: Final = 512
 #: After so many losses an attempt begins with the lease: a handler could kill each worker before
 #: the server hears of the beginning, for ever.
@@ -341,7 +341,7 @@ class JobLeases:
         self.lease_times.watch(job, self._leased)
 
     def next_wake_ms(self, now_ms: int) -> int | None:
-        """Return when work is due; None: after a command."""
+        """Return when work is due; None: not before a command."""
         if any(group.has_work(now_ms) for group in self._staffed.values()):
             return now_ms
         times: list[int] = []

@@ -6,7 +6,7 @@ from typing import Final
 from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.records.job_record import DEAD
 
-# So many entries of a heap may be stale, and as many as jobs wait.
+# Stale entries of a heap, beside as many as jobs wait.
 _STALE_ENTRIES: Final = 1024
 
 

@@ -103,8 +103,8 @@ class LeaseEnds:
     def cancel(self, job: DueJob, reason: str) -> bool:
         """Cancel a job; False if it has ended, or is dead.
 
-        Without a worker, the job ends at once. Else its attempt is the last, and the job ends done
-        if the handler succeeds; if its handler has not begun, the worker gives the job back.
+        Without a worker, the job ends at once. Else its attempt is the last, and the job is done if
+        the handler succeeds; a worker that has not begun the handler gives the job back.
         """
         number = job.record.seq
         if number not in self._leases.by_number or job.is_dead:

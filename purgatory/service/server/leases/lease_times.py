@@ -7,7 +7,7 @@ from purgatory.service.server.leases.due_job import DueJob
 
 #: A server was absent if it looks so much later than planned for ends of leases.
 LATE_MS: Final = 200
-# So many entries of the heap may be stale, and as many as leases.
+# Stale entries of the heap, beside as many as leases.
 _STALE_ENTRIES: Final = 1024
 
 

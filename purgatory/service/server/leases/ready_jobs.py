@@ -12,7 +12,7 @@ from purgatory.service.server.leases.due_job import DueJob
 
 AGED_MS: Final = 600_000
 HIGHEST: Final = 10
-# So many entries may be of removed jobs, and as many as jobs wait.
+# Entries of removed jobs, beside as many as jobs wait.
 _STALE_ENTRIES: Final = 64
 
 

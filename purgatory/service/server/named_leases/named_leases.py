@@ -27,14 +27,14 @@ from purgatory.service.server.named_leases.named_lease import (
 )
 from purgatory.service.store.changes import Changes
 
-#: Names that are leased or waited for, at most; waiting programs.
+#: Names and waiting programs, at most.
 MAX_LEASES: Final = 10_000
 MAX_WAITERS: Final = 10_000
 #: How long a waiter has to ask for its lease.
 TAKE_UP_MS: Final = 10_000
 # Names that a transaction examines, at most.
 _LOOKED_AT: Final = 256
-# So many entries of the heap may be stale, and as many as leases.
+# Stale entries of the heap, beside as many as leases.
 _STALE_TIMES: Final = 1024
 
 _Before = tuple[LeaseHolder | None, dict[str, Waiter]]

@@ -20,10 +20,10 @@ from purgatory.service.rare_log import CANNOT_ACCEPT, RareLog
 from purgatory.service.server.network.flood_gates import FloodGates
 from purgatory.service.server.network.router_socket import drop_arrivals, take_arrivals
 
-#: The share of memory for connections, 1 / MEMORY_SHARE; the estimate for a connection.
+#: Connections take 1 / MEMORY_SHARE of memory; the estimate for a connection.
 MEMORY_SHARE: Final = 8
 CONNECTION_BYTES: Final = 100_000
-# Seconds between two counts, at least.
+# Seconds between counts, at least.
 _COUNT_S: Final = 0.1
 # Descriptors of files, threads, and peers before their hello.
 _OTHERS: Final = 128
@@ -34,7 +34,7 @@ BEHIND_S: Final = 0.05
 #: Then so many connections may come in a window of so many seconds.
 MAX_ARRIVALS: Final = 30
 WINDOW_S: Final = 1.0
-#: Seconds between two looks for a free descriptor, at least and at most.
+#: Seconds between looks for a free descriptor, at least and at most.
 CHECK_S: Final = 1.0
 IDLE_CHECK_S: Final = 5.0
 

@@ -67,7 +67,7 @@ FLOOD_PAUSE_S = 0.001
 SHARED_PAUSE_S = 0.0004
 # Frames in the socket's queue to a connection.
 SOCKET_FRAMES = 64
-# Most seconds between two looks at blocked connections.
+# Most seconds between looks at blocked connections.
 RETRY_S = 0.1
 # Seconds of silence before a ping, and between looks.
 IDLE_S = 30.0

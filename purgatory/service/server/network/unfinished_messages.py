@@ -29,10 +29,9 @@ _KERNEL_BYTES: Final = 16 << 20
 # Least bytes of a handshake (64 of a greeting, and a command), and its seconds.
 _HANDSHAKE_BYTES: Final = 90
 _HANDSHAKE_S: Final = 1.0
-# Seconds between two returns of freed memory while memory is full: the C library keeps it.
+# Seconds between returns of freed memory, which the C library keeps, while memory is full.
 _RETURN_S: Final = 0.5
-# The next look comes soon if this share more would be too much, or so many times the growth since
-# the last look: peers may send as much.
+# The next look is soon if this share more would be too much, or so many times the last growth.
 _NEAR: Final = 8
 _FORESIGHT: Final = 16
 # A connection with less is not cut off: it takes more by itself.

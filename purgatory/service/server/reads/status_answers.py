@@ -115,7 +115,7 @@ def answer_list(
 
 
 def _is_none_counted(request: ReadOperations, owner: str | None, state: ServerState) -> bool:
-    """Whether the counts exclude a match: saves a look at a million jobs."""
+    """Whether the counts exclude a match, and save a look at a million jobs."""
     if request.with_jobs:
         return False
     counts = state.operation_counts.of(owner or request.client)

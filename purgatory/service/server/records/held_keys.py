@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush
 from purgatory.service.server.memory import held_bytes
 from purgatory.service.store.rows import StoredEvent
 
-# So many entries of the heap may be stale, and as many as held events.
+# Stale entries of the heap, beside as many as held events.
 _STALE_ENTRIES = 64
 
 

@@ -43,7 +43,7 @@ RETAINED_OUTCOMES_MS = 600_000
 # more than all requests.
 DELETED_TOGETHER = 256
 DELETION_DELAY_MS = 60_000
-#: Milliseconds between two looks for ended periods.
+#: Milliseconds between looks for ended periods.
 PERIODS_LOOK_MS: Final = 1000
 
 

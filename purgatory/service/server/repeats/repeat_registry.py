@@ -10,7 +10,7 @@ from sortedcontainers import SortedDict
 
 from purgatory.service.server.repeats.repeat_record import RepeatKey, RepeatRecord
 
-# So many entries of the heap may be stale, and as many as repeats.
+# Stale entries of the heap, beside as many as repeats.
 _STALE_ENTRIES: Final = 1000
 
 

@@ -16,9 +16,9 @@ from purgatory.service.store.contract import Store
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Milliseconds between two runs of less urgent work.
+#: Milliseconds between runs of less urgent work.
 MAINTENANCE_MS: Final = 60_000
-#: Milliseconds between two transactions that forget replies.
+#: Milliseconds between transactions that forget replies.
 FORGETTING_MS: Final = 10
 # The clock's drift is written after such a change.
 _DRIFT_MS: Final = 1000

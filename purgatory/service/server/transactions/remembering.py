@@ -24,7 +24,7 @@ from purgatory.service.store.rows import RememberedRow
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Milliseconds between two looks for rows to delete; between two portions.
+#: Milliseconds between looks for rows to delete; between portions.
 LOOK_MS: Final = 10_000
 PAUSE_MS: Final = 20
 #: Rows that a transaction deletes; shards that it writes.

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Final
 
-# Seconds of a wait after `set`: a healthy database answers.
+# Seconds left to a wait after `set`: a healthy database answers.
 _GRACE_S: Final = 0.5
 
 
