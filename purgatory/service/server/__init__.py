@@ -1,1 +1,1 @@
-"""The server: network thread, store thread, and everything they decide."""
+"""The server: network thread, store thread, and their decisions."""

@@ -1,18 +1,15 @@
 """The clocks of a server: Unix time that does not jump, the timer's, and the stamp of events.
 
-`ServiceClock` derives Unix milliseconds from the time since boot, so setting the wall clock moves
-no deadline. The next run continues the same count, unless the machine was booted meanwhile. If the
-wall clock was set, the next start moves the times of what waits by as much (`shift_ms`): again Unix
-times, as far away as before. A store of several machines has the clock itself, and each run
-continues from there. Any thread may read it.
-
-`TransactionClock`, the timer's, stands still within a transaction. For the store thread.
+`ServiceClock` derives Unix milliseconds from the time since boot: setting the wall clock moves no
+deadline. The next run continues the same count, unless the machine was booted meanwhile. If the
+wall clock was set, the next start moves the times of what waits by as much (`shift_ms`). A store of
+several machines has its own clock, and each run continues from there. Any thread may read it.
 
 `Stamp` is the millisecond with which a server stamps events, so that a journal resolves to the
 delivered outcomes. A trace orders a millisecond: submissions, then events, then expiries; of
-several events of one key the longest hold counts. A request that the server handles in another
-order gets the next millisecond, and so does an event of a key of which an operation has expired in
-the millisecond. For the store thread.
+several events of one key the longest hold counts. A request in another order gets the next
+millisecond, and so does an event of a key of which an operation has expired in the millisecond. For
+the store thread.
 """
 
 import time
@@ -24,7 +21,7 @@ from typing import Any, Final
 from _purgatory_cpython.mypyc_types import i64
 from purgatory.service.platform import boot_ns
 
-# A smaller difference is the error of comparing two clocks.
+# A smaller difference is an error of measurement.
 JUMP_MS: Final = 1000
 
 NS_PER_MS: Final = 1_000_000
@@ -34,7 +31,7 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str:
-    """Return the identity of the last boot, if the system has it."""
+    """Return the identity of the last boot, if known."""
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:
@@ -53,7 +50,7 @@ class ClockSources:
 class ServiceClock:
     """The clock of one run; `metadata` of the last run, empty at the first.
 
-    `offset_ns`: service time minus the time since boot, from a store with its own clock. None:
+    `offset_ns`: service time minus the time since boot, from a store with its own clock; None:
     `metadata` continues this machine's clock.
     """
 
@@ -66,7 +63,7 @@ class ServiceClock:
         self._sources = ClockSources() if sources is None else sources
         self._boot_id = self._sources.boot_id()
         wall_offset_ns = self._sources.wall_ns() - self._sources.boot_ns()
-        #: By how many milliseconds to move the times of what waits.
+        #: By how much to move the times of what waits.
         self.shift_ms: int = 0
         self._offset_ns = wall_offset_ns
         if offset_ns is not None:
@@ -85,15 +82,15 @@ class ServiceClock:
         return self._sources.boot_ns() + self._offset_ns
 
     def now_ms(self) -> int:
-        """Return Unix milliseconds; never goes back."""
+        """Return Unix milliseconds."""
         return self.now_ns() // NS_PER_MS
 
     def seconds_until(self, when_ns: int) -> float:
-        """Return the seconds until `now_ns` is `when_ns`; 0 if it has passed."""
+        """Return the seconds until `when_ns`; 0 if it has passed."""
         return max(0, when_ns - self.now_ns()) / 1e9
 
     def metadata(self) -> dict[str, Any]:
-        """Return the metadata for the next run."""
+        """Return the metadata of this run."""
         drift_ns = self._sources.wall_ns() - self._sources.boot_ns() - self._offset_ns
         return {
             "boot_id": self._boot_id,
@@ -103,12 +100,12 @@ class ServiceClock:
 
 
 def _whole_ms(ns: int) -> int:
-    """Round up: a deadline moved by it comes late rather than early."""
+    """Round up: a moved deadline comes late rather than early."""
     return -(-ns // NS_PER_MS)
 
 
 class TransactionClock:
-    """The clock of the server's timer, for expirations.
+    """The clock of the server's timer; stands still within a transaction. Store thread alone.
 
     Readings are Unix time in whole ticks, and never go back.
     """
@@ -118,7 +115,7 @@ class TransactionClock:
         self.reading_ns: i64 = now_ms * NS_PER_MS
 
     def follow(self, now_ns: i64) -> None:
-        """Move to the last tick of a time."""
+        """Move to the last tick before a time."""
         self.reading_ns = now_ns // TICK_NS * TICK_NS
 
     def now_ns(self) -> int:
@@ -131,7 +128,7 @@ class TransactionClock:
 
 
 class Stamp:
-    """The present stamp; the keys with an event at it, with a failure, or closed for it."""
+    """The present stamp, and the keys with an event, a failure, or no more events at it."""
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms: int = now_ms
@@ -152,11 +149,11 @@ class Stamp:
         self.follow(self.now_ms + 1)
 
     def close(self, keys: Iterable[str]) -> None:
-        """Let no later event of some keys have this stamp."""
+        """Give later events of some keys another stamp."""
         self._closed_keys.update(keys)
 
     def open_for(self, key: str) -> None:
-        """Begin the next millisecond if this one is closed for a key."""
+        """Begin the next millisecond if this is closed for a key."""
         if key in self._closed_keys:
             self.begin_next()
 

@@ -1,4 +1,4 @@
-"""Commands: messages between a server's threads. Small immutable values.
+"""Commands: immutable messages between a server's threads.
 
     network thread ── ClientRequest, ClientConnected, ClientDisconnected,
                       FetchOutcomes, JournalConfirmed,
@@ -9,7 +9,7 @@
     any thread     ── CloseServer, ReloadAllowList ──────>  mailbox of the network
 
 The right to use state and store passes with them: to the store thread with the first command, back
-with the `StoreReleased` for the last. So only the network thread sends to the store loop.
+with `StoreReleased`. So only the network thread sends to the store loop.
 
 A *route* is the socket's identity of a connection.
 """
@@ -23,8 +23,8 @@ from purgatory.service.store.rows import JournalPosition
 class ClientRequest(Struct, frozen=True):
     """Handle a client's request, a frame of `size` bytes.
 
-    `session`: names the requests with the same count; empty for none. `own_only`: the sender may
-    see and change the operations of `client` only. `key`: the public key of the connection.
+    `session`: names the requests with the same count; empty for none. `own_only`: only operations
+    of `client` may be seen and changed. `key`: the public key of the connection.
     """
 
     route: bytes
@@ -42,10 +42,7 @@ class ClientRequest(Struct, frozen=True):
 
 
 class ClientConnected(Struct, frozen=True):
-    """Welcome a client, in answer to its hello, request `seq`.
-
-    `key`: see `ClientRequest`.
-    """
+    """Welcome a client, in answer to its hello, request `seq`."""
 
     route: bytes
     client: str
@@ -55,16 +52,16 @@ class ClientConnected(Struct, frozen=True):
 
 
 class ClientDisconnected(Struct, frozen=True):
-    """Count one connection of a client less, and forget its wishes."""
+    """Forget a client's connection, and its wishes."""
 
     client: str
     route: bytes = b""
 
 
 class FetchOutcomes(Struct, frozen=True):
-    """Read the client's outcomes beyond `after`, for a connection with room.
+    """Read the client's outcomes beyond `after`.
 
-    `repeated`: outcomes requested by submitting again. `key`: see `ClientRequest`.
+    `repeated`: outcomes requested by submitting again.
     """
 
     route: bytes
@@ -81,7 +78,7 @@ class JournalConfirmed(Struct, frozen=True):
 
 
 class RunTransaction(Struct, frozen=True):
-    """Run a transaction: something is due."""
+    """Run a transaction."""
 
 
 class StopStoreLoop(Struct, frozen=True):
@@ -101,7 +98,7 @@ class OutcomePush(Struct, frozen=True):
 
 
 class TransactionReplies(Struct, frozen=True):
-    """Send replies, by route, and outcomes; `size`: bytes of the requests."""
+    """Send replies, by route, and outcomes; `size`: of the requests, in bytes."""
 
     replies: list[tuple[bytes, bytes]]
     pushes: list[OutcomePush]
@@ -118,9 +115,9 @@ class OutcomeFrame(Struct, frozen=True):
 
 
 class StoreReleased(Struct, frozen=True):
-    """Tell that the store thread sleeps, after so many more commands.
+    """Tell that the store thread sleeps, after so many commands.
 
-    With its last answers: each message may wake the network thread.
+    `answers`: its last; a message for each could wake the network thread as often.
     """
 
     commands: int
@@ -143,7 +140,7 @@ class ReloadAllowList(Struct, frozen=True):
     """Apply the new allow list to the connections."""
 
 
-#: What clients cause, each in its turn.
+#: What clients cause.
 ClientCommand = ClientRequest | ClientConnected | ClientDisconnected
 StoreLoopCommand = ClientCommand | FetchOutcomes | JournalConfirmed | RunTransaction | StopStoreLoop
 NetworkCommand = (

@@ -1,7 +1,7 @@
 """Commits: writes transactions to the disk, and finds out when a failed disk is well again.
 
-A full disk may have room for small transactions alone. So the disk is well once it has taken as
-many bytes as the largest failed transaction: in a transaction, or as a test. Thread with the store.
+A full disk may have room for small transactions. So the disk is well once it has taken the bytes of
+the largest failed transaction: in a transaction, or as a test. Thread with the store.
 """
 
 import logging
@@ -16,9 +16,9 @@ from purgatory.service.store.contract import Store
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# So long after a failed commit nothing is expired or deleted; requests are tried.
+# After a failed commit, nothing is expired or deleted for so long; requests are tried.
 RETRY_MS: Final = 1000
-# Every so many failures in a row are logged: one a minute without requests.
+# Of failures in a row, one in so many is logged: one a minute without requests.
 LOGGED_FAILURES: Final = 60
 
 
@@ -34,7 +34,7 @@ class Commits:
         self._activity = activity
         #: Nothing is expired or deleted before; 0: the last commit succeeded.
         self.retry_ms: int = 0
-        #: When to look at the disk; 0: it is well.
+        #: When to test the disk; 0: it is well.
         self.look_ms: int = 0
         self._refused_bytes = 0  # the largest failed transaction
         if state.unnoted:  # the disk was full at the start
@@ -53,7 +53,7 @@ class Commits:
             self._state.unnoted = {}
 
     def commit(self, changes: Changes, size: int, clock_ms: int) -> StoreError | None:
-        """Write changes, if any exist; return the error. `size`: bytes of the requests."""
+        """Write changes, if any; return the error. `size`: bytes of the requests."""
         if not changes:
             return None
         self._activity.commit_since_ns = self._activity.now_ns()
@@ -68,9 +68,9 @@ class Commits:
         return None
 
     def look(self, clock_ms: int) -> StoreError | None:
-        """Write to the disk without a request, if it is time (`look_ms`).
+        """Test the disk without a request, if it is time (`look_ms`).
 
-        Returns an error if the disk is unreliable.
+        Returns a fatal error.
         """
         if not 0 < self.look_ms <= clock_ms:
             return None

@@ -1,7 +1,4 @@
-"""EventRequests: carries out the requests that complete, fail, extend or cancel operations.
-
-Store thread alone.
-"""
+"""EventRequests: completes, fails, extends and cancels operations. Store thread alone."""
 
 from purgatory.service.errors import TooManyHeld
 from purgatory.service.protocol import (
@@ -24,7 +21,7 @@ from purgatory.service.server.validation import RequestValidator, shown
 
 
 class EventRequests:
-    """Ends and extends operations of `state`. Methods raise `Refused` before any change."""
+    """Carries out requests, or raises `Refused` before any change."""
 
     def __init__(self, state: ServerState, validator: RequestValidator) -> None:
         self._state = state
@@ -41,7 +38,7 @@ class EventRequests:
         return Completed(request.seq, counts)
 
     def extend(self, transaction: Transaction, command: ClientRequest, request: Extend) -> Extended:
-        """Restart timeouts: of any operations, or of the client's own if its key says so."""
+        """Restart timeouts; of the client's operations alone if its key says so."""
         for extension in request.extensions:
             self._validator.check_timeout(extension.timeout_ms)
         owner = command.owner
@@ -61,7 +58,7 @@ class EventRequests:
     def cancel(
         self, transaction: Transaction, command: ClientRequest, request: Cancel
     ) -> Cancelled:
-        """Cancel operations, likewise."""
+        """Cancel operations, as in `extend`."""
         owner = command.owner
         return Cancelled(request.seq, [transaction.cancel(each, owner) for each in request.op_ids])
 
@@ -73,7 +70,7 @@ class EventRequests:
             raise TooManyHeld(f"the server holds {len(held)} events; expected at most {most}")
 
     def _check_spread(self, key: str, size: int, left: int) -> int:
-        """Return the bytes left if an event waits for its captured operations."""
+        """Return the bytes left if an event has to wait for its operations."""
         lists = self._state.parts.lists
         if len(self._state.known) > self._state.portion and lists.sole_watcher(key) is None:
             watchers = lists.watchers_of(key)
@@ -86,7 +83,7 @@ class EventRequests:
     def _check_memory(self, request: Complete) -> None:
         """Raise TooMuchMemory without room for what completions leave behind.
 
-        A completion that leaves nothing is never refused: it frees memory.
+        A completion that leaves nothing frees memory: it is never refused.
         """
         left = self._state.memory_left
         for completion in request.completions:
@@ -97,10 +94,10 @@ class EventRequests:
                 raise self._state.no_room("what is held or counts for operations of several keys")
 
     def _bytes_left_behind(self, completion: Completion, left: int) -> int:
-        """Return the bytes, at most, of a completion until its operations have ended."""
+        """Return the bytes that a completion may take until its operations end."""
         size = held_bytes(completion.key, len(completion.value)) if completion.hold_ms else 0
         value = value_bytes(len(completion.value))
-        # Count the operations that get the value only if room may be short.
+        # Count the operations only if room may be short.
         if value * len(self._state.known) > left:
             size += value * self._count_with_several(completion.key)
         return size

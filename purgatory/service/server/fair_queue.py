@@ -1,13 +1,11 @@
 """FairQueue: a queue in which senders take turns.
 
-So a sender with many or large requests does not keep others waiting. Each turn brings a credit, and
-a sender waits until its turns pay for its next item (deficit round robin; Shreedhar and Varghese,
-1995).
+A sender with many or large requests does not keep others waiting: it waits until its turns, each a
+credit, pay for its next item (deficit round robin; Shreedhar and Varghese, 1995).
 
 A *sender* is a client or a connection: all connections of one client are one sender, and so are all
-clients of one connection (each request may name a new client). A client's items stay in order over
-all its connections. Keys take turns too, each with its senders: a key with many names has no more
-turns than another. One thread uses a queue.
+clients of one connection. A client's items stay in order. Keys take turns too: a key with many
+names has no more turns than another. One thread uses a queue.
 """
 
 import time
@@ -16,9 +14,9 @@ from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
 
-#: The credit of a turn, in bytes of requests, the unit of costs.
+#: The credit of a turn, in bytes of requests.
 CREDIT: Final = 64 << 10
-# Limits of a transaction: frames, bytes, and bytes while several clients send requests.
+# Limits of a transaction: frames, bytes, and bytes of a shared server.
 MAX_FRAMES: Final = 1024
 MAX_BYTES: Final = 4 << 20
 SHARED_BYTES: Final = 64 << 10
@@ -46,7 +44,7 @@ class FairQueue(Generic[T]):
     def append(
         self, client: str, item: T, cost: int = 0, *, route: bytes = b"", key: str = ""
     ) -> None:
-        """Add an item after its client's items."""
+        """Add an item of a client."""
         self.length += 1
         queue = self._by_client.get(client) or self._by_route.get(route)
         if queue is None:
@@ -70,7 +68,7 @@ class FairQueue(Generic[T]):
         return queue
 
     def popleft(self) -> T:
-        """Remove the next item. Raises IndexError if none is there."""
+        """Remove the next item. Raises IndexError without any."""
         return self._pop(self._next())
 
     def _pop(self, queue: "_SenderQueue[T]") -> T:
@@ -98,7 +96,7 @@ class FairQueue(Generic[T]):
             del self._by_route[route]
 
     def _next(self) -> "_SenderQueue[T]":
-        """Return the first sender with credit for its next item; skipped senders get more."""
+        """Return the first sender with credit for its next item; senders before get more."""
         turns = self._turns
         while True:
             queue = turns[0].next()
@@ -121,14 +119,14 @@ class RequestQueue(FairQueue[T]):
 
     A request is answered when all of its transaction is on disk. A lone client waits for its own
     requests only, and large transactions are cheaper. While several clients send requests,
-    transactions are small, and a large request has its own. Thread with the store.
+    transactions are small. Thread with the store.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.seconds: float = HANDLE_S
         self.bytes: int = 0
-        #: Whether several clients have sent requests lately; any thread may read it.
+        #: Whether several clients have sent requests lately; for any thread.
         self.is_shared: bool = False
         self._frames = 0
         self._end = 0.0  # by `time.perf_counter`
@@ -165,9 +163,9 @@ class RequestQueue(FairQueue[T]):
 
 
 class _SenderQueue(Generic[T]):
-    """The items of a sender, and its credit; `turns`: of its key.
+    """A sender's items and credit; `turns`: of its key.
 
-    `counts`: items of each client and route; empty while all have the same `client` and `route`.
+    `counts`: items by client and route; empty while all have the same.
     """
 
     __slots__ = ("client", "counts", "credit", "items", "route", "turns")
@@ -181,7 +179,7 @@ class _SenderQueue(Generic[T]):
         self.credit = CREDIT
 
     def add_name(self, client: str, route: bytes) -> bool:
-        """Count a new item; False if client and route are the usual ones."""
+        """Count a new item; return False for the usual names."""
         if not self.counts:
             if client == self.client and route == self.route:
                 return False
@@ -206,8 +204,6 @@ class _SenderQueue(Generic[T]):
 
 
 class _KeyTurns(Generic[T]):
-    """The senders of a key with items, in order, and their credit."""
-
     __slots__ = ("credit", "key", "senders")
 
     def __init__(self, key: str) -> None:

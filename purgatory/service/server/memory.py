@@ -1,8 +1,8 @@
-"""Estimates, in bytes, of the memory of a server's objects, and of what stored ones will take.
+"""Estimates, in bytes, of the memory of a server's objects.
 
 An estimate depends only on constant properties of an object, or is adjusted with them: exactly the
-added amount is removed later. The figures are measured, see tests/purgatory/service/test_memory.py.
-Pure functions; any thread.
+added amount is removed later. tests/purgatory/service/test_memory.py measures the figures. Any
+thread.
 """
 
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from typing import Final
 from purgatory.service.errors import ServerError
 from purgatory.service.store.contract import Store
 
-# Before the first operation: interpreter, libraries, the database's cache, messages.
+# Before the first operation: interpreter, libraries, cache of the database, messages.
 PROCESS_BYTES: Final = 224 << 20
-#: The share of the memory for remembered replies: more are refused.
+#: The share of the memory for remembered replies.
 REPLIES_SHARE: Final = 8
 #: A due job, besides its outcome.
 JOB_BYTES: Final = 600
-# A job from submission until forgotten: itself, and its places in the orders.
+# A job from submission until forgotten, and its places in the orders.
 _JOB_LIFE_BYTES: Final = 600
 _TAG_BYTES: Final = 200
 _OPERATION_BYTES: Final = 950  # with timer, and entries by id and number
@@ -39,7 +39,7 @@ def text_bytes(text: str) -> int:
 
 
 def operation_bytes(op_id: str, kind: str, keys: tuple[str, ...]) -> int:
-    """Return the bytes of a pending operation, without values of keys."""
+    """Estimate a pending operation, without values of keys."""
     if len(keys) == 1 and op_id.isascii() and keys[0].isascii():  # the common case
         return _OPERATION_BYTES + _KEY_BYTES + len(op_id) + len(kind) + len(keys[0])
     size = _OPERATION_BYTES + text_bytes(op_id) + len(kind)
@@ -49,7 +49,7 @@ def operation_bytes(op_id: str, kind: str, keys: tuple[str, ...]) -> int:
 
 
 def job_bytes(tags: Sequence[str], keys: Sequence[str]) -> int:
-    """Return the bytes of a job, beside its operation or outcome."""
+    """Estimate a job, beside its operation or outcome."""
     if not tags and len(keys) == 1 and keys[0].isascii():  # the common case
         return _JOB_LIFE_BYTES + _TAG_BYTES + len(keys[0])
     size = _JOB_LIFE_BYTES
@@ -59,53 +59,53 @@ def job_bytes(tags: Sequence[str], keys: Sequence[str]) -> int:
 
 
 def value_bytes(length: int) -> int:
-    """Return the bytes of a completed key's value, in a waiting operation."""
+    """Estimate a key's value in a waiting operation."""
     return _VALUE_BYTES + length
 
 
 def outcome_bytes(op_id: str) -> int:
-    """Return the bytes of a kept outcome."""
+    """Estimate a kept outcome."""
     return _OUTCOME_BYTES + text_bytes(op_id)
 
 
 def held_bytes(key: str, length: int) -> int:
-    """Return the bytes of a held event."""
+    """Estimate a held event."""
     return _HELD_BYTES + text_bytes(key) + length
 
 
 def spread_bytes(count: int, length: int) -> int:
-    """Return the bytes of an event that waits for `count` operations."""
+    """Estimate an event that waits for `count` operations."""
     return _CAPTURED_BYTES * count + length
 
 
 def reply_bytes(length: int) -> int:
-    """Return the bytes of a remembered reply."""
+    """Estimate a remembered reply."""
     return _REPLY_BYTES + length
 
 
 def session_bytes(name: str) -> int:
-    """Return the bytes of a session, without its replies."""
+    """Estimate a session, without its replies."""
     return _SESSION_BYTES + text_bytes(name)
 
 
 def limit_bytes(kind: str) -> int:
-    """Return the bytes of a kind's limits."""
+    """Estimate a kind's limits."""
     return _LIMIT_BYTES + text_bytes(kind)
 
 
 def client_bytes(name: str) -> int:
-    """Return the bytes of a client, without its operations and outcomes."""
+    """Estimate a client, without operations and outcomes."""
     return _CLIENT_BYTES + text_bytes(name)
 
 
-# A server that ran with a little more starts again; percent of the room for operations.
+# The stored rows may take a little more; percent of the room for operations.
 _TOLERANCE: Final = 10
-# Room for new operations in the limit that the error asks for, in percent.
+# Room for new operations in the limit that an error names, in percent.
 _ROOM: Final = 25
 
 
 class StoredMemoryCheck:
-    """Keeps a server from loading more than `max_memory` bytes; 0: any number."""
+    """Keeps a server from loading more than `max_memory` bytes; 0: no limit."""
 
     def __init__(self, store: Store, max_memory: int) -> None:
         self._store = store
@@ -113,12 +113,12 @@ class StoredMemoryCheck:
         self._most = max_memory + (max_memory - PROCESS_BYTES) * _TOLERANCE // 100
 
     def check_before(self) -> None:
-        """Raise ServerError if all but operations and outcomes takes too much."""
+        """Raise ServerError if all but operations and outcomes take too much."""
         if self._max_memory:
             self.check(PROCESS_BYTES + _others_bytes(self._store))
 
     def check(self, memory_bytes: int) -> None:
-        """Raise ServerError if `memory_bytes` is too much."""
+        """Raise ServerError for too many bytes."""
         if self._max_memory and memory_bytes > self._most:
             needed = PROCESS_BYTES + _others_bytes(self._store) + _operations_bytes(self._store)
             room = (needed - PROCESS_BYTES) * _ROOM // 100

@@ -1,7 +1,4 @@
-"""OperationLoading: adds the stored operations to a new state.
-
-A takeover waits for it. Used by the thread that starts the server.
-"""
+"""OperationLoading: adds the stored operations to a new state. Starting thread alone."""
 
 import sys
 from collections.abc import Iterator
@@ -22,15 +19,14 @@ from purgatory.service.store.rows import (
     StoredOutcome,
 )
 
-# Operations loaded between two looks at the memory.
+# Operations between looks at the memory.
 _CHUNK = 500
 
 
 class OperationLoading:
     """Loads the operations of `store` into `state`.
 
-    `outcomes`: without results, by the operation's number. `stored`: the rows of due jobs, by
-    `seq`.
+    `outcomes`: without results, by operation number. `stored`: rows of due jobs, by `seq`.
     """
 
     def __init__(
@@ -49,7 +45,7 @@ class OperationLoading:
             self._progress.setdefault(number, {})[key] = value
         self._now_ns: int = state.clock.reading_ns
         self._moved: MovedTimes = moved
-        #: The jobs that have been due, in order of number.
+        #: Jobs that have been due, by number.
         self.jobs: list[OutcomeRecord] = []
 
     def load(self, rows: Iterator[StoredOperation], memory: StoredMemoryCheck) -> None:
@@ -74,7 +70,7 @@ class OperationLoading:
             self._add_ended(row, client, outcome)
 
     def _replace(self, row: StoredOperation) -> None:
-        """Forget the ended holder of an id; another holder is damage."""
+        """Forget the ended holder of an id. Raises ValueError for another holder: damage."""
         before = self._state.known.get(row.op_id)
         if before is None:
             return
@@ -86,7 +82,7 @@ class OperationLoading:
         self._state.retention.acknowledge(before.client, [before.seq], before.ended_ms)
 
     def _add_pending(self, row: StoredOperation, client: ClientRecord) -> None:
-        """Add an operation, due after its whole millisecond: the store has no fraction."""
+        """Add an operation, due after its whole millisecond: the store has no fractions."""
         state, keys = self._state, row.keys
         operation = PendingOperation(
             row.number,

@@ -1,7 +1,6 @@
-"""Recovery: brings back, at the start, what the last run left on disk.
+"""Recovery: loads, at the start, what the last run left on disk.
 
-`start_clock`, `load_state`, then `start_journal`. Called by the thread that starts the server,
-before the store thread runs.
+`start_clock`, `load_state`, then `start_journal`. Starting thread alone.
 """
 
 import contextlib
@@ -42,15 +41,14 @@ from purgatory.service.store.rows import (
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Keys of the metadata: outcomes acknowledged when the last run ended; the epoch of its leases;
-#: `MovedTimes`.
+#: Keys of the metadata: acknowledged outcomes; the epoch of the leases; `MovedTimes`.
 ACKNOWLEDGED: Final = "acknowledged"
 LEASE_EPOCH: Final = "lease_epoch"
 _MOVED: Final = "moved"
 # The last run's stamps may have been ahead of the clock, but not so far. Else the clock is slow, as
 # after a boot without a battery: deadlines do not wait for it.
 _MAX_AHEAD_MS: Final = 60_000
-# So many entries of remembered ids may be useless, and as many as useful.
+# Useless entries of remembered ids, beside as many as useful.
 _STALE_ENTRIES: Final = 100_000
 
 
@@ -64,10 +62,9 @@ def _damage_refused() -> Iterator[None]:
 
 @_damage_refused()
 def start_clock(store: Store, sources: ClockSources | None = None) -> ServiceClock:
-    """Continue the clock of the last run; `sources` default to the system's. Raises StoreError.
+    """Continue the last run's clock; `sources` default to the system's. Raises StoreError.
 
-    If the store has no clock, and the wall clock was set meanwhile, the times of what waits are
-    moved by as much.
+    Without a clock of the store, the times of what waits move by as much as the wall clock was set.
     """
     before = store.metadata()
     clock = ServiceClock(before, sources, store.clock_offset_ns)
@@ -92,15 +89,13 @@ def load_state(
     """Read all operations and outcomes into a new state. Raises StoreError.
 
     Raises ServerError before they exceed `max_memory`. `note_state` gets the empty state, to show
-    progress.
-
-    The timer begins at the oldest submission, so that operations due while no server ran expire in
-    order of deadline.
+    progress. The timer begins at the oldest submission: operations due meanwhile expire in order of
+    deadline.
     """
     now_ms = clock.now_ms()
     oldest_ms = store.oldest_submission_ms()
     start_ms = now_ms if oldest_ms is None else min(now_ms, oldest_ms)
-    # Above each earlier, also above runs after a restored backup if the clock is right.
+    # Above earlier runs', also after a restored backup if the clock is right.
     epoch = max(int(store.metadata().get(LEASE_EPOCH, 0)) + 1, now_ms // 1000)
     state = ServerState(start_ms, registry, max_memory, epoch)
     note_state(state)
@@ -140,7 +135,7 @@ def load_state(
 
 
 def _last_expiry_ms(outcomes: Iterable[StoredOutcome], moved: MovedTimes) -> int:
-    """Return the last deadline that expired: new events have to come after it."""
+    """Return the last deadline that expired: new events come after it."""
     expired = (o.at_ms for o in outcomes if o.outcome == "expired" and o.seq > moved.outcomes)
     return max(expired, default=0)
 
@@ -148,7 +143,7 @@ def _last_expiry_ms(outcomes: Iterable[StoredOutcome], moved: MovedTimes) -> int
 def _load_remembered(ids: RememberedIds, store: Store) -> None:
     """Read the stored entries, and make those of later rows.
 
-    All are made anew if most stored entries are of deleted rows.
+    If most are of deleted rows, all are made anew.
     """
     ids.count, ids.last_place = store.remembered.counts()
     ids.settled_place = ids.last_place
@@ -168,7 +163,7 @@ def _load_remembered(ids: RememberedIds, store: Store) -> None:
 
 
 def pack_acknowledgements(retention: OutcomeRetention) -> bytes:
-    """Encode the kept acknowledged outcomes, with times, for the next run."""
+    """Encode the kept acknowledged outcomes, with times, at the end of a run."""
     return msgspec.msgpack.encode([(at_ms, record.seq) for at_ms, record in retention.acknowledged])
 
 
@@ -183,10 +178,6 @@ def _moved_acknowledgements(metadata: dict[str, Any], by_ms: int) -> dict[str, A
 
 
 def _load_acknowledgements(state: ServerState, metadata: dict[str, Any]) -> None:
-    """Acknowledge again what earlier runs acknowledged, at the same times.
-
-    Outcomes acknowledged in a crashed run are sent again.
-    """
     owners = {
         seq: client for client in state.clients.by_name.values() for seq in client.unacknowledged
     }
@@ -203,7 +194,7 @@ def _read_moved(metadata: dict[str, Any]) -> MovedTimes:
 def unfinished_spreads(state: ServerState, store: Store) -> Iterator[Spread]:
     """Yield the unfinished events, in order. Raises StoreError.
 
-    Each event looks for its operations when yielded: the former event must have finished.
+    An event looks for its operations when yielded: the former one has to be finished.
     """
     rows = store.spreads()
     state.last_spread = max([row.number for row in rows], default=0)
@@ -237,7 +228,7 @@ def _spread(row: StoredSpread, request: SpreadRequest) -> Spread:
 def note_start(store: Store, metadata: dict[str, Any]) -> dict[str, Any]:
     """Write the clock and the epoch; return what could not be written.
 
-    A server starts even on a full disk, to answer reads. Raises StoreError for a fatal error.
+    A full disk is no error: a server starts, to answer reads. Raises StoreError.
     """
     try:
         store.set_metadata(metadata)

@@ -1,9 +1,8 @@
 """RequestHandler: carries out the requests of clients, and makes the frames of replies.
 
 Changes happen at once, in the open transaction, and are answered after its commit: no client hears
-of a change that is rolled back. For reads see `reads`.
-
-Store thread alone; `refused` may be read by any.
+of a change that is rolled back. For reads see `reads`. Store thread alone; any thread may read
+`refused`.
 """
 
 import logging
@@ -76,15 +75,14 @@ from purgatory.service.store.contract import Store
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Carries out a request, which the command has, in the open transaction; returns the answer, None:
-#: it comes later.
+#: Carries out a request in the open transaction; returns the answer, None: it comes later.
 Change = Callable[[Transaction, ClientRequest, Any], Any]
 
 
 class RequestHandler:
     """Handles requests with the rules of `validator`.
 
-    `stats` returns the answer to a `Stats` request; `server`: the server's name in `Welcome`.
+    `stats` answers a `Stats` request; `server`: the server's name in `Welcome`.
     """
 
     def __init__(
@@ -102,7 +100,7 @@ class RequestHandler:
         self._submits = SubmitRequests(state, store, validator)
         self._job_frames = JobFrames(state.leases, store)
         self.reads: PendingReads = PendingReads(state, store, stats, validator.limits.message_bytes)
-        #: How many requests, or operations of them, were refused.
+        #: Refused requests, and operations of submits.
         self.refused: int = 0
         events = EventRequests(state, validator)
         jobs = JobRequests(state.leases, validator)
@@ -141,10 +139,7 @@ class RequestHandler:
         }
 
     def handle_safely(self, transaction: Transaction, command: ClientCommand) -> Transaction:
-        """Handle a command; return its transaction, or after an unexpected error a new transaction.
-
-        Then the changes so far are rolled back, and the other requests are handled again.
-        """
+        """Handle a command; return its transaction, or after an unexpected error a new one."""
         try:
             self.handle(transaction, command)
         except Exception as error:
@@ -162,7 +157,7 @@ class RequestHandler:
         return transaction
 
     def handle(self, transaction: Transaction, command: ClientCommand) -> None:
-        """Carry out a request, a connection or the end of a connection."""
+        """Handle a request, a connection or the end of a connection."""
         if isinstance(command, ClientRequest):
             if self._state.leases.lapsed:
                 self._state.leases.hear(command.route)
@@ -223,7 +218,7 @@ class RequestHandler:
             transaction.unconditional_replies.append((command.route, reply))
 
     def _apply_once(self, transaction: Transaction, command: ClientRequest, change: Change) -> None:
-        """Do a request; if it was done before, repeat the reply."""
+        """Do a request once: later, repeat the reply."""
         session, request = command.session, command.request
         seq = request.seq
         if not session:
@@ -257,7 +252,7 @@ class RequestHandler:
     def _is_spread(
         self, transaction: Transaction, command: ClientRequest, reply: Any, session: str = ""
     ) -> bool:
-        """Whether a request began spreads, whose end answers it."""
+        """Whether a request began spreads: their end answers the request."""
         begun = [spread for spread in transaction.events.begun if not spread.request.left]
         if not begun:
             return False
@@ -273,7 +268,7 @@ class RequestHandler:
         return True
 
     def finish_spreads(self, transaction: Transaction) -> None:
-        """Answer, after the commit, the requests whose spreads have ended."""
+        """Answer the requests whose spreads have ended."""
         finished = transaction.events.finished
         ended = Counter(spread.request for spread in finished)
         for spread in finished:
@@ -285,7 +280,7 @@ class RequestHandler:
                 self._answer_late(transaction, request, request.seq, frame)
 
     def cancel_more(self, transaction: Transaction) -> None:
-        """Continue a cancellation of many jobs; answer its request at the end."""
+        """Continue a cancellation by filter; answer at the end."""
         ended = self._control.cancel_more(transaction)
         if ended is not None:
             cancel, frame = ended
@@ -299,7 +294,7 @@ class RequestHandler:
         transaction.late_replies += [(command.route, Raw(frame)) for command in ended.commands]
 
     def move_more(self, transaction: Transaction) -> None:
-        """Carry out the waiting requests to reschedule that are decided."""
+        """Carry out the decided requests to reschedule."""
         for command in self._control.take_decided(transaction):
             self._try(transaction, command)
 
@@ -311,10 +306,7 @@ class RequestHandler:
         transaction.unconditional_replies.append((command.route, failure))
 
     def answer(self, transaction: Transaction, size: int) -> TransactionReplies:
-        """Encode the answers of a committed transaction, and lease jobs.
-
-        `size`: the bytes of its requests. Raises StoreError.
-        """
+        """Encode a committed transaction's answers, and lease jobs. Raises StoreError."""
         self._repeat_outcomes(transaction)
         replies = [(one.route, reply) for one, reply in transaction.writes if reply is not None]
         replies += transaction.late_replies
@@ -329,7 +321,7 @@ class RequestHandler:
         return TransactionReplies(frames, pushes, size)
 
     def reject(self, transaction: Transaction, refusal: Refused, size: int) -> TransactionReplies:
-        """Encode the replies to a rolled back transaction: each change is refused."""
+        """Encode the replies to a rolled back transaction: its changes are refused."""
         transaction.repeated_outcomes = []
         for command, _ in transaction.writes:
             if not self._answer_known(transaction, command, refusal):
@@ -344,7 +336,7 @@ class RequestHandler:
     def _answer_known(
         self, transaction: Transaction, command: ClientRequest, refusal: Refused
     ) -> bool:
-        """Answer a rejected submit some of whose operations are known; else False."""
+        """Answer a rejected submit with known operations; else False."""
         request = command.request
         if not isinstance(request, Submit):
             return False

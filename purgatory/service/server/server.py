@@ -1,8 +1,8 @@
 """Server: the parts of a server, put together, started and closed.
 
-Two threads: `service-network` owns the socket (see `Network`); `service-store` owns the database
-and the state (see `StoreLoop`), and lends them to the network thread while idle. One thread makes,
-starts and closes a server; any thread may call `stats`, `now_ms`, `wait` and `reload`.
+`service-network` owns the socket (see `Network`); `service-store` owns the database and the state
+(see `StoreLoop`), and lends them to the network thread while idle. One thread starts and closes a
+server; any thread may call `stats`, `now_ms`, `wait` and `reload`.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ from timingwheel.lowlevel import Reaper
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Seconds that `close` waits for the threads beyond `timeout`.
+# Seconds beyond `timeout` that `close` waits for the threads.
 JOIN_GRACE_S = 1.0
 # Seconds to close a server whose files are gone.
 _LOST_CLOSE_S: Final = 1.0
@@ -58,16 +58,14 @@ _LOST_CLOSE_S: Final = 1.0
 class Server:
     """A server of delayed operations; as a context manager, started and closed.
 
-    `registry`: gets the metrics; by default a new one.
+    `registry`: for the metrics; by default a new one.
     `sink`: the journal.
-    `secure`: guards the socket, see `SocketSecurity`.
-    `owns_process`: no other code of the process opens descriptors, so the server may count them to
-    limit its connections.
+    `secure`: see `SocketSecurity`.
+    `owns_process`: no other code opens descriptors: the server counts them to limit connections.
     `guard`: see `Connections`.
     `more_figures`: added to clients' statistics.
 
-    After `start` it serves until `close`, a failure of its store, or `fail`: then `failure` says
-    why.
+    A server ends by `close`, a failure of its store, or `fail`: then `failure` says why.
     """
 
     def __init__(
@@ -102,14 +100,14 @@ class Server:
         self._cleanup: contextlib.ExitStack | None = None
         self._ended = threading.Event()
         self._started_at = time.monotonic()
-        #: The bound address, with its port; empty before `start`.
+        #: The bound address, with port; empty before `start`.
         self.address: str = ""
         #: Why the server ended by itself; None if it has not.
         self.failure: Exception | None = None
 
     @property
     def state(self) -> ServerState:
-        """The server's memory, for statistics only. Exists after `start`."""
+        """The server's memory, for statistics. Exists after `start`."""
         return self._running.store_loop.state
 
     @property
@@ -172,7 +170,7 @@ class Server:
         return watchdog
 
     def _look_at_store(self, store: Store, network: Network) -> None:
-        """End the server if its files are gone: acknowledged changes would be lost."""
+        """End the server if its files are gone: changes would be lost."""
         why = store.trouble()
         if why and store.lost is None and not store.is_closing:
             self.failure = store.lost = StoreError(why, fatal=True)
@@ -180,7 +178,7 @@ class Server:
             _send(network.mailbox, CloseServer(_LOST_CLOSE_S))
 
     def fail(self, failure: Exception) -> None:
-        """End the server soon, without further answers; `failure` says why. Any thread.
+        """End the server soon, without more answers. Any thread.
 
         The caller has stopped the store, see `Store.stop`.
         """
@@ -201,7 +199,7 @@ class Server:
         )
 
     def start_progress(self) -> str:
-        """Say how far a start is; empty once the server runs. Any thread."""
+        """Return how far a start is; empty: it runs. Any thread."""
         state = self._loading
         if self._parts is not None:
             return ""
@@ -217,7 +215,7 @@ class Server:
             call()
 
     def stats(self) -> ServerStats:
-        """Return the present statistics. O(1); any thread."""
+        """Return the statistics. O(1); any thread."""
         store_loop, network = self._running
         state, activity, reception = store_loop.state, store_loop.activity, network.reception
         health = self.health()
@@ -253,7 +251,7 @@ class Server:
         )
 
     def health(self) -> HealthReport:
-        """Return whether the server works and is ready. O(1); any thread."""
+        """Return whether it works and is ready. O(1); any thread."""
         store_loop = self._running.store_loop
         now_ms = store_loop.clock.now_ms()
         return report_health(
@@ -272,11 +270,11 @@ class Server:
         return self._running.store_loop.clock.now_ms()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the server has ended; False after `timeout` seconds."""
+        """Wait for the server's end; False after `timeout` seconds."""
         return self._ended.wait(timeout)
 
     def on_end(self, call: Callable[[], None]) -> None:
-        """Call `call`, in the network thread, when the server ends."""
+        """Call `call`, in the network thread, at the server's end."""
         self._end_callbacks.append(call)
 
     def on_reload(self, call: Callable[[], None]) -> None:
@@ -284,7 +282,7 @@ class Server:
         self._reload_callbacks.append(call)
 
     def reload(self) -> None:
-        """Read the allow list again, and drop connections not on it."""
+        """Read the allow list again; drop connections not on it."""
         for call in self._reload_callbacks:
             call()
         if self._parts is not None:
@@ -296,9 +294,9 @@ class Server:
         return self._cleanup is None
 
     def close(self, timeout: float | None = None) -> None:
-        """Accept nothing more, answer and commit what is in flight, end the threads. Idempotent.
+        """Answer and commit what is in flight, end the threads. Idempotent.
 
-        `timeout`: seconds, default `config.close_timeout`. What waits stays on disk.
+        `timeout`: seconds, default `config.close_timeout`.
         """
         parts = self._parts
         if parts is None or self._cleanup is None:
@@ -308,7 +306,7 @@ class Server:
         self._network_thread.join(seconds + JOIN_GRACE_S)
         self._store_thread.join(JOIN_GRACE_S)
         if self._network_thread.is_alive() or not self._store_thread.ended():
-            # They still use database and socket, which only the end of the process closes.
+            # Only the end of the process can close the database and socket that they use.
             why = "the disk hangs" if parts.store_loop.activity.commit_since_ns else "they are busy"
             log.error("the server's threads have not ended within %g s: %s", seconds, why)
             return
@@ -349,7 +347,7 @@ def build_parts(
 ) -> ServerParts:
     """Load a store, and put a server of it together. Raises StoreError, ServerError.
 
-    `stats`: answers requests for statistics. `ended`: see `Network`.
+    `stats`: see `RequestHandler`. `ended`: see `Network`.
     """
     validator = RequestValidator(limits_of(config))
     clock = start_clock(store, clocks)

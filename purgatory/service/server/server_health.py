@@ -1,4 +1,4 @@
-"""The health of a server: whether a server works and is ready, and what has failed last.
+"""The health of a server: whether it works and is ready, and the last failures.
 
 *Works*: its threads live and no transaction is stuck; else restart the process. *Ready*: also,
 commits succeed and return, and outcomes are soon delivered. Any thread.
@@ -12,15 +12,15 @@ from purgatory.service.encoding import unpack
 from purgatory.service.errors import ServiceError
 from purgatory.service.server.store_activity import NS_PER_S, StoreActivity
 
-#: A server is unready while a commit takes longer, or the oldest due outcome is later.
+#: Beyond it, a commit that runs or a due outcome makes a server unready.
 READY_BOUND_S: Final = 5.0
-#: A server does not work if a transaction, its commit included, takes longer. A wait for a database
-#: that is away has no such bound: a restart would not bring the database back.
+#: A longer transaction, commit included, is stuck. A wait for an absent database has no such bound:
+#: a restart would not bring the database back.
 STUCK_S: Final = 60.0
-#: `next_due_s` if nothing waits: a number, as all statistics are.
+#: `next_due_s` if nothing waits: statistics are numbers.
 NEVER: Final = -1.0
 _MS_PER_S: Final = 1000
-#: How many failures are kept, and characters of an error.
+#: Kept failures, and characters of an error.
 KEPT: Final = 10
 ERROR_LENGTH: Final = 200
 
@@ -31,10 +31,10 @@ class HealthReport:
 
     `broken`: why it does not work; else empty.
     `not_ready`: why it is not ready; else empty.
-    `last_commit_age_s`: seconds since a commit last succeeded.
-    `oldest_due_age_s`: how late the oldest due outcome is that is not on disk.
+    `last_commit_age_s`: seconds since a commit succeeded.
+    `oldest_due_age_s`: how late the oldest due outcome not on disk is.
     `failing_s`: how long all commits have failed; 0 after a success.
-    `next_due_s`: seconds until work may be due, at the earliest; NEVER if nothing waits.
+    `next_due_s`: seconds until work may be due; NEVER if nothing waits.
     """
 
     broken: str
@@ -48,9 +48,9 @@ class HealthReport:
 def report_health(
     activity: StoreActivity, ended: str, now_ms: int, waits_for: str = ""
 ) -> HealthReport:
-    """Judge by `activity` at `now_ms`, by the server's clock. O(1).
+    """Judge by `activity` at the server's `now_ms`.
 
-    `ended`: which thread has ended; empty if none has. `waits_for`: see `Store.waits_for`.
+    `ended`: the thread that has ended, or empty. `waits_for`: see `Store.waits_for`.
     """
     late_s, next_due_s = 0.0, NEVER
     if deadline_ms := activity.deadline_ms:
@@ -106,7 +106,7 @@ def _lateness(late_s: float) -> str:
 
 
 class RecentFailure(NamedTuple):
-    """A failure. `attempt`: of a job, dead if it was the last; 0: no job."""
+    """A failure. `attempt`: of a job, dead if it was the last; 0: of an operation."""
 
     at_ms: int
     op_id: str
@@ -118,25 +118,22 @@ class RecentFailure(NamedTuple):
 
 
 class RecentFailures:
-    """The last KEPT failures of operations and of attempts at jobs.
-
-    The store thread adds, any thread reads.
-    """
+    """The last KEPT failures. The store thread adds, any thread reads."""
 
     def __init__(self) -> None:
         self._rows: deque[RecentFailure] = deque(maxlen=KEPT)
 
     def add(self, failure: RecentFailure) -> None:
-        """Add one; O(1)."""
+        """Add a failure."""
         self._rows.append(failure._replace(error=failure.error[:ERROR_LENGTH]))
 
     def latest(self) -> list[RecentFailure]:
-        """Return them, the latest first."""
+        """Return the failures, the latest first."""
         return list(reversed(self._rows.copy()))
 
 
 def failure_text(error: bytes) -> str:
-    """Return the error of a failed key, type and message, as a text."""
+    """Return type and message of a failed key, as a text."""
     try:
         return ": ".join(str(part) for part in unpack(error)[:2] if part)
     except (ServiceError, TypeError, KeyError):  # of a client of another kind

@@ -1,9 +1,9 @@
 """ServerState: a server's pending operations, its clients and their outcomes.
 
-Changed by the open `Transaction`, and by `recovery` at the start. Store thread alone; `purgatory`
-and `unacknowledged` may be read by any.
+`Transaction`, and `recovery` at the start, change it. Store thread alone; any thread may read the
+figures.
 
-All of a transaction happens at one moment of the timer's clock.
+A transaction happens at one moment of the timer's clock.
 """
 
 import sys
@@ -51,16 +51,16 @@ _NAME: Final = "service"  # in metrics
 # million; with 64, 11 ms, and the event takes a fifth longer (`bench_neighbour.py`, waiters).
 PORTION: Final = 64
 # Batches of tasks that the timer moves in a transaction, each in about 0.1 ms: 300,000 operations
-# of one moment would stop the others for 150 ms (`bench_neighbour.py`, timeouts).
+# of one moment would stop others for 150 ms (`bench_neighbour.py`, timeouts).
 ADVANCE_BATCHES: Final = 8
-#: Ended operations stay readable for so long after their period: a program may wait for the result.
+#: Ended operations stay readable for so long after their period: a program may await the result.
 READABLE_MS: Final = 20_000
 # An event with more bytes of values keeps its value once.
 COPIED_BYTES: Final = 1 << 18
 
 
 class OutcomeReceiver:
-    """Receives each operation that ends; the open transaction is one."""
+    """Receives each operation that ends: the open transaction."""
 
     def add_outcome(self, operation: PendingOperation, outcome: Outcome) -> None:
         """Note that an operation has ended."""
@@ -74,7 +74,7 @@ class DeferredExecutor:
         self._buckets: deque[tuple[_RunBucket, Any]] = deque()
 
     def run(self, enough: Callable[[], bool]) -> None:
-        """Run the buckets in order, until `enough` returns True."""
+        """Run the buckets in order, until `enough` is true."""
         while self._buckets and not enough():
             run, bucket = self._buckets[0]
             run(bucket)
@@ -82,12 +82,12 @@ class DeferredExecutor:
                 self._buckets.popleft()
 
     def interrupt(self) -> None:
-        """End `run` after the present task, its caller; the rest runs later."""
+        """End `run` after the present task; the rest runs later."""
         if self._buckets:
             self._buckets[0][1].take_over()
 
     def __bool__(self) -> bool:
-        """Return whether any bucket is left."""
+        """Whether a bucket is left."""
         return bool(self._buckets)
 
     def execute(self, run: _RunBucket, bucket: Any) -> None:
@@ -95,20 +95,20 @@ class DeferredExecutor:
         self._buckets.append((run, bucket))
 
     def flush(self) -> None:
-        """Do nothing: there is no thread to wake."""
+        """Do nothing: no thread is to be woken."""
 
     def resume(self) -> None:
         """Do nothing: the owner calls `run` again."""
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
-        """Do nothing: buckets that did not run are pending on disk."""
+        """Do nothing: the operations are on disk."""
         del wait, timeout
 
 
 class ServerState:
-    """The state of a server, in memory. Its timer begins at `start_ms`.
+    """The state of a server, in memory; its timer begins at `start_ms`.
 
-    `max_memory`: bytes for the process; 0: unlimited. `epoch`: see `JobLeases`.
+    `max_memory`: bytes of the process; 0: unlimited. `epoch`: see `JobLeases`.
     """
 
     def __init__(
@@ -121,10 +121,10 @@ class ServerState:
         self.max_memory: int = max_memory
         self.pending_bytes: int = 0
         self.clock: TransactionClock = TransactionClock(start_ms)
-        #: The due operations that `expire_due` has left.
+        #: Due operations that `expire_due` has left.
         self.due: DeferredExecutor = DeferredExecutor()
-        # Shorter than a millisecond, the unit of the store and the messages, because an expiry is
-        # reported within it; no shorter, because each tick is a transaction.
+        # Shorter than the millisecond in which an expiry is reported; no shorter: each tick is a
+        # transaction.
         self.timer: Timer = Timer(
             _NAME, tick_ms=TICK_NS / NS_PER_MS, clock=self.clock, executor=self.due
         )
@@ -134,16 +134,16 @@ class ServerState:
         self.parts: Final = parts_of(self.purgatory)
         #: By operation id: pending operations, and ended ones until deleted.
         self.known: dict[str, PendingOperation | OutcomeRecord] = {}
-        #: Ids of ended operations that only the store has.
+        #: Ids of ended operations in the store alone.
         self.remembered: RememberedIds = RememberedIds()
         self.clients: ClientRegistry = ClientRegistry()
         self.jobs: JobIndex = JobIndex()
-        #: The operations in `known` that are no jobs, as on disk.
+        #: The operations in `known`, without jobs, as on disk.
         self.operation_counts: OperationCounts = OperationCounts()
         self.retention: OutcomeRetention = OutcomeRetention(
             self.known, self.clients, self.jobs, self.operation_counts
         )
-        #: The last numbers of an operation and an outcome. A rolled back transaction leaves a gap.
+        #: The last numbers; a rolled back transaction leaves a gap.
         self.last_number = 0
         self.last_seq = 0
         self.stamp: Stamp = Stamp(start_ms)
@@ -153,8 +153,8 @@ class ServerState:
         #: By session and number.
         self.spread_requests: dict[tuple[str, int], SpreadRequest] = {}
         self.last_spread = 0
-        #: An event for more operations is a spread: it ends so many in a transaction, more while
-        #: commits take long.
+        #: An event for more operations is a spread: a transaction ends so many, or more while
+        #: commits are slow.
         self.portion: int = PORTION
         self.leases: JobLeases = JobLeases(epoch)
         self.leases.on_moved = self.jobs.moved
@@ -165,10 +165,9 @@ class ServerState:
         self.failures: RecentFailures = RecentFailures()
         self.replies: RememberedReplies = RememberedReplies(max_memory // REPLIES_SHARE)
         self.journal_numbers: JournalNumbers = JournalNumbers(JournalPosition(0, 0), (0, 0, 0))
-        #: Metadata of this start for which the disk had no room; written before any commit or
-        #: lease: the next run needs them.
+        #: Metadata of the start for which the disk had no room; written before any commit or lease.
         self.unnoted: dict[str, Any] = {}
-        #: The open transaction; None, as during a roll-back: outcomes are not recorded.
+        #: The open transaction; None in a roll-back: outcomes are not recorded.
         self.receiver: OutcomeReceiver | None = None
         # Nothing is due before.
         self._next_deadline_ns: i64 = 0
@@ -177,8 +176,8 @@ class ServerState:
     def total(self) -> int:
         """How many operations and outcomes count towards the server's limit.
 
-        Pending operations, unacknowledged outcomes, and acknowledged ones beyond the kept number,
-        which the journal does not have yet. Without the outcomes of the open transaction.
+        Pending operations, unacknowledged outcomes, and acknowledged ones beyond
+        `RETAINED_OUTCOMES`. Without the open transaction's outcomes.
         """
         return self.parts.lists.pending + self.retention.unacknowledged + self.retention.overdue
 
@@ -203,7 +202,7 @@ class ServerState:
 
     @property
     def memory_left(self) -> int:
-        """How many bytes are free; negative if too many are used."""
+        """The free bytes; negative if too many are used."""
         return self.max_memory - self.memory_bytes if self.max_memory else sys.maxsize
 
     def no_room(self, what: str) -> TooMuchMemory:
@@ -215,11 +214,11 @@ class ServerState:
 
     @property
     def unacknowledged(self) -> int:
-        """How many outcomes are unacknowledged."""
+        """Unacknowledged outcomes."""
         return self.retention.unacknowledged
 
     def watch(self, operation: PendingOperation, keys: tuple[str, ...]) -> None:
-        """Let an operation wait for the keys and the deadline."""
+        """Let an operation wait for keys and deadline."""
         self._note_deadline(operation.op_deadline_ns)
         operation.unfinished = self.spreads
         operation.keys = distinct_keys(keys)  # type: ignore[assignment]  # the texts it was given
@@ -227,10 +226,7 @@ class ServerState:
         self.known[operation.op_id] = operation
 
     def find(self, op_id: str, owner: str | None) -> PendingOperation | OutcomeRecord | None:
-        """Return an operation's entry; None if unknown, or after its period.
-
-        `owner`: of this client alone.
-        """
+        """Return an operation's entry; None if unknown, after its period, or of another `owner`."""
         entry = self.known.get(op_id)
         if isinstance(entry, OutcomeRecord) and entry.is_over(self.stamp.now_ms - READABLE_MS):
             return None
@@ -243,12 +239,12 @@ class ServerState:
         self._next_deadline_ns = min(self._next_deadline_ns, expiry_ns)
 
     def watchers_of(self, key: str) -> list[PendingOperation]:
-        """Return the operations watching a key, the longest waiting first."""
+        """Return the operations watching a key, in order of submission."""
         found: list[PendingOperation] = []
         for operation in self.parts.lists.watchers_of(key):
             assert isinstance(operation, PendingOperation)
             found.append(operation)
-        found.sort(key=lambda one: one.number)  # a roll-back may have watched some anew
+        found.sort(key=lambda one: one.number)  # a roll-back may have added some anew
         return found
 
     def is_for_many(self, count: int, value: bytes) -> bool:
@@ -263,10 +259,7 @@ class ServerState:
         self.timer.reschedule(operation, expiry_delay(deadline_ns, self.clock.reading_ns))
 
     def expire_due(self, now_ns: int, enough: Callable[[], bool]) -> bool:
-        """Move the timer to `now_ns`, and expire what is due until `enough`.
-
-        Returns True if more is due: the next call continues.
-        """
+        """Move the timer, and expire what is due until `enough`; return whether more is due."""
         self.clock.follow(now_ns)
         if now_ns < self._next_deadline_ns:
             return False
@@ -281,17 +274,14 @@ class ServerState:
         return False
 
     def next_wake_ns(self) -> int | None:
-        """Return when something is due, or held long enough; None: never.
-
-        Too early if the next operation has ended otherwise.
-        """
+        """Return when something is due, or held long enough, at the earliest; None: never."""
         wake_ns = self._next_deadline_ns or self.clock.reading_ns
         if self.held.by_key and (release_ms := self.held.next_end_ms()) is not None:
             wake_ns = min(wake_ns, release_ms * NS_PER_MS)
         return None if wake_ns == _NEVER_NS else wake_ns
 
     def next_work_ms(self) -> int:
-        """Return when jobs, repeats, named leases or deletions are due, at the earliest."""
+        """Return when jobs, repeats, leases or deletions are due, at the earliest."""
         leases, retention, numbers = self.leases, self.retention, self.journal_numbers
         times = [self.named_leases.next_wake_ms()]
         if leases.by_number:
@@ -311,5 +301,5 @@ class ServerState:
             self.receiver.add_outcome(operation, outcome)
 
 
-# Not visited at exit: no lock is among a million records.
+# Not visited at exit: no lock is among its records.
 at_exit.register_many(ServerState)

@@ -1,6 +1,6 @@
-"""StoreActivity: the present work of the store loop, and its commits, as plain numbers.
+"""StoreActivity: the work and the commits of the store loop, as plain numbers.
 
-Written by the thread that runs the transaction; any thread reads.
+The thread that runs the transaction writes; any thread reads.
 """
 
 import time
@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import Final
 
-#: Upper bounds in seconds of the histogram of commits; one more bucket has the longer ones.
+#: Upper bounds in seconds of the histogram of commits; one more bucket has longer ones.
 COMMIT_BOUNDS_S: Final = (
     0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0
 )  # fmt: skip
@@ -20,14 +20,13 @@ class StoreActivity:
 
     def __init__(self, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self.now_ns: Callable[[], int] = now_ns
-        self.step_since_ns: int = 0  # since when a transaction runs
-        self.commit_since_ns: int = 0  # since when a commit runs
+        self.step_since_ns: int = 0  # when the present transaction began
+        self.commit_since_ns: int = 0  # when the present commit began
         self.committed_ns: int = now_ns()  # the last success; at first, the start
         self.failing_since_ns: int = 0  # the first of `failures_in_a_row`
         self.failures_in_a_row: int = 0
         self.error: str = ""  # of the last commit that failed
-        #: When the oldest outcome not on disk is due, in Unix milliseconds of the server's clock;
-        #: 0: none.
+        #: When the oldest outcome not on disk is due, by the server's clock; 0: none.
         self.deadline_ms: int = 0
         # Since the start.
         self.commits: int = 0
@@ -37,7 +36,7 @@ class StoreActivity:
         self.commit_counts: list[int] = [0] * (len(COMMIT_BOUNDS_S) + 1)
 
     def commit_error(self) -> str:
-        """Return why commits fail now; empty while they succeed."""
+        """Return why commits fail; empty while they succeed."""
         return self.error if self.failures_in_a_row else ""
 
     def commit_succeeded(self, *, is_well: bool = True) -> None:
@@ -54,7 +53,7 @@ class StoreActivity:
         self.commit_counts[bisect_left(COMMIT_BOUNDS_S, seconds)] += 1
 
     def commit_failed(self, error: str) -> None:
-        """Note a refused commit, and the reason."""
+        """Note a refused commit."""
         self.error = error  # before the moment, which readers read first
         self.failures_in_a_row += 1
         self.commit_failures += 1

@@ -1,18 +1,17 @@
 """StoreLoop: the transactions of a server, in turn.
 
 A transaction takes the requests that have arrived, and expires what is due. Requests that come
-during the commit gather for the next, so transactions grow with the load (group commit).
-
-No client keeps the others waiting: a transaction handles requests for a bounded time, the clients
-in turn. Reads are answered after it, in portions (see `PendingReads`).
+during the commit gather for the next, so transactions grow with the load (group commit). It handles
+requests for a bounded time, the clients in turn; reads are answered after it, in portions (see
+`PendingReads`).
 
 If the commit fails, the transaction is rolled back, and its changes are refused. After a fatal
 error the changes may be on disk: they are not answered, and the loop ends with `failure`.
 
-Two threads take turns (see `Network`). The network thread calls `transact` and `max_sleep`, while
-its commands are released. The store thread is timingwheel's `Reaper`: it runs transactions while
-commands come or operations are due, releases the commands, and sleeps. The starting thread calls
-`start`; any thread may read the counters.
+The network thread calls `transact` and `max_sleep`, while its commands are released. The store
+thread is timingwheel's `Reaper`: it runs transactions while commands come or operations are due,
+releases the commands, and sleeps. The starting thread calls `start`; any thread may read the
+counters.
 """
 
 import logging
@@ -61,19 +60,18 @@ from timingwheel.lowlevel import yield_gil
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Seconds for reads after a transaction, about.
+# Seconds of reads after a transaction, about.
 READ_S = 0.002
-# After a commit of so many seconds, a transaction has so many portions of an unfinished event:
-# requests wait for the disk anyway.
+# After a commit of so many seconds a transaction has so many portions of an event.
 LONG_COMMIT_S = 0.005
 PORTIONS = 5
-# After so many ends the cycle collector looks at the young objects. CPython subtracts freed objects
-# from new ones: by itself it would look late, and stop all threads for 20 ms.
+# After so many ends the cycle collector looks at young objects. By itself it looks late, and stops
+# all threads for 20 ms: CPython subtracts freed objects from new ones.
 MANY_ENDS = 50
-# Leases last so much longer while requests wait: one may keep or end a lease.
+# Leases last so much longer while requests wait: one may be about the lease.
 GRACE_MS = 1000
 
-# Handled after the commit: they belong to no transaction.
+# Handled after the commit.
 _AfterCommit = JournalConfirmed | RunTransaction | StopStoreLoop
 
 
@@ -81,10 +79,10 @@ class StoreLoop:
     """Runs the transactions of a server.
 
     `send` posts to the network thread, from any. `retention_ms`: how long an unacknowledged outcome
-    is kept. `sink` is the journal. `observer` sees each transaction.
+    is kept. `observer` sees each transaction.
     """
 
-    #: The store thread begins with the store, as after so many commands.
+    #: The store thread begins as if it had taken so many commands.
     START_COMMANDS: Final = 1
 
     def __init__(
@@ -112,7 +110,7 @@ class StoreLoop:
         self._reads = handler.reads
         self.requests: RequestQueue[ClientCommand] = RequestQueue()
         self._after_commit: list[_AfterCommit] = []
-        #: Commands that the store thread has taken and not released; its own.
+        #: Commands that the store thread has taken and not released.
         self.unreleased: int = self.START_COMMANDS
         self._outgoing: list[NetworkCommand] = []
         self._answer: Callable[[NetworkCommand], None] = self._queue_answer
@@ -129,7 +127,7 @@ class StoreLoop:
         self._maintenance = Maintenance(state, store, clock, self.activity, retention_ms)
 
     def start(self) -> None:
-        """Give the journal its missing rows, finish interrupted events, begin the repeats.
+        """Complete the journal, finish interrupted events, begin the repeats.
 
         Raises StoreError, and the errors of the journal.
         """
@@ -160,14 +158,14 @@ class StoreLoop:
 
     @property
     def backlog(self) -> int:
-        """How many commands wait to be handled; any thread."""
+        """How many commands wait; any thread."""
         return self.mailbox.depth + self.requests.length
 
     def wait(self, timeout: float | None) -> None:
         """Send the replies, then take commands; sleep until some come.
 
-        `timeout` 0: do not sleep. Other timeouts are ignored: the network thread has the store
-        during the sleep, and wakes this thread.
+        `timeout` 0: do not sleep. Others are ignored: the network thread has the store during the
+        sleep, and wakes this thread.
         """
         mailbox = self.mailbox
         idle = timeout != 0 and not self.requests.length and not mailbox.peek()
@@ -200,15 +198,15 @@ class StoreLoop:
     def send_replies(self) -> None:
         """Send the network thread the answers.
 
-        Before reads, which take longer, or last before a sleep: the network thread then finds the
-        GIL free.
+        Before reads, which take longer, or last before a sleep: the network thread finds the GIL
+        free.
         """
         outgoing, self._outgoing = self._outgoing, []
         for command in outgoing:
             self._send(command)
 
     def wake(self) -> None:
-        """Do nothing: each reason to wake comes as a command."""
+        """Do nothing: commands wake it."""
 
     def transact(
         self, commands: list[StoreLoopCommand], answer: Callable[[NetworkCommand], None]
@@ -248,7 +246,7 @@ class StoreLoop:
         return self.clock.seconds_until(wake_ns)
 
     def advance_clock(self) -> bool:
-        """Run a transaction, unless an earlier one has failed."""
+        """Run a transaction, unless one has failed."""
         if self.failure is not None:
             return False
         activity = self.activity
@@ -292,7 +290,7 @@ class StoreLoop:
             self._read()
 
     def _note_leases(self, transaction: Transaction, grace_ms: int) -> None:
-        """End overdue leases. After the requests: one may end or keep a lease."""
+        """End overdue leases, after the requests: one may end or keep a lease."""
         leases = self.state.leases
         if leases.by_number:
             transaction.jobs.lease_ends.expire(grace_ms)
@@ -324,7 +322,6 @@ class StoreLoop:
         self._outgoing += answers
 
     def _go_on(self, transaction: Transaction) -> None:
-        """Continue long requests, and submit the runs of repeats."""
         if self.state.spreads.in_order:
             is_long = self.activity.last_commit_s >= LONG_COMMIT_S
             self._spread(transaction, PORTIONS if is_long else 1)
@@ -341,9 +338,9 @@ class StoreLoop:
             self.handler.finish_spreads(transaction)
 
     def _note_lateness(self, due: tuple[int, int]) -> None:
-        """Note since when an outcome is due that is not on disk.
+        """Note since when an outcome not on disk is due.
 
-        `due`: when the first and the last expired operation were due; (0, 0) without any.
+        `due`: when the first and the last expired operation were due; (0, 0): none.
         """
         first_ms, last_ms = due
         if self._commits.retry_ms:  # nothing was written
@@ -352,7 +349,6 @@ class StoreLoop:
             self._late_ms = last_ms if last_ms and self.state.due else 0
 
     def _handle_requests(self, transaction: Transaction) -> Transaction:
-        """Handle the requests that fit."""
         requests = self.requests
         requests.begin()
         while (command := requests.take(transaction.clock_ms)) is not None:
@@ -368,7 +364,7 @@ class StoreLoop:
         for _, record, _, _ in transaction.outcomes:
             if record.job is None:
                 self.ended[record.outcome] += 1
-            elif record.outcome != "expired":  # a job that is due has not ended
+            elif record.outcome != "expired":  # a due job has not ended
                 self.ended["cancelled"] += 1
         answer = self.handler.answer(transaction, self.requests.bytes)
         self._answer(answer)
@@ -382,7 +378,7 @@ class StoreLoop:
     def _roll_back(self, transaction: Transaction, error: StoreError) -> None:
         transaction.roll_back()
         if error.fatal:
-            # The changes may be on disk, so nothing is answered: clients ask again.
+            # The changes may be on disk: clients ask again.
             self._fail(error)
             answer = None
         else:
@@ -397,11 +393,11 @@ class StoreLoop:
         self.failure = error
 
     def finished(self) -> bool:
-        """Return whether the loop was stopped, or has failed."""
+        """Whether the loop was stopped, or has failed."""
         return self.failure is not None or (self._stopping and not self.requests.length)
 
     def shut_down(self) -> None:
-        """Close the database and the journal, and tell the network thread."""
+        """Close database and journal, and tell the network thread."""
         try:
             if self.failure is None:
                 self._write_last()

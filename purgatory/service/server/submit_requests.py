@@ -1,7 +1,4 @@
-"""SubmitRequests: carries out submits, and repeated submits.
-
-Store thread alone.
-"""
+"""SubmitRequests: carries out submits, and repeated submits. Store thread alone."""
 
 from contextlib import suppress
 from typing import Final
@@ -38,12 +35,12 @@ from purgatory.service.server.validation import (
 from purgatory.service.store.contract import Store
 from purgatory.service.store.rows import Options
 
-# Added to a session's name: submits have remembered answers of their own.
+# Submits have remembered answers of their own: added to the session's name.
 _SUBMITS: Final = "#submits"
 
 
 class _Room:
-    """What the server's bounds leave for a submit: summed up once, and not for each operation."""
+    """What the server's bounds leave for a submit, summed up once."""
 
     __slots__ = ("bytes", "total")
 
@@ -53,10 +50,7 @@ class _Room:
 
 
 class SubmitRequests:
-    """Submits operations to `state`; answers name the refused and the known operations.
-
-    A client that lost an answer submits again. Methods raise StoreError.
-    """
+    """Submits operations; a client that lost an answer submits again. Raises StoreError."""
 
     def __init__(self, state: ServerState, store: Store, validator: RequestValidator) -> None:
         self._state = state
@@ -80,8 +74,7 @@ class SubmitRequests:
     ) -> Submitted:
         """Answer a submit whose transaction was rolled back.
 
-        Operations that were on disk before are not reported as refused: the client may have lost
-        an earlier answer.
+        Operations on disk are not reported as refused: the client may have lost an earlier answer.
         """
         first = self._first_answer(command, request)
         reply = self._submit(transaction, command, request, first, failure)
@@ -90,7 +83,6 @@ class SubmitRequests:
         return reply
 
     def _first_answer(self, command: ClientRequest, request: Submit) -> Submitted | None:
-        """Return the remembered answer to a submit; None if there is none."""
         if not command.session or not self._state.replies.bytes:
             return None
         frame = self._state.replies.find(self._key(command), request.seq)
@@ -104,10 +96,7 @@ class SubmitRequests:
         return self._state.replies.key(command.client, command.session + _SUBMITS)
 
     def _remember(self, transaction: Transaction, command: ClientRequest, reply: Submitted) -> None:
-        """Remember the answer to a submit, if there is room.
-
-        The client may submit again when a job has ended, and its id is forgotten.
-        """
+        """Remember the answer, if there is room: before a retry, ids may be forgotten."""
         with suppress(TooManySessions):
             key = self._key(command)
             self._state.replies.check_room(command.client, key)
@@ -121,10 +110,7 @@ class SubmitRequests:
         first: Submitted | None,
         failure: Refused | None = None,
     ) -> Submitted:
-        """Submit new operations, or refuse them for a `failure`.
-
-        `first`: the request's earlier answer.
-        """
+        """Submit new operations, or refuse them for a `failure`; `first`: an earlier answer."""
         refused: list[Refusal] = []
         known: list[Known] = []
         outcomes: list[OutcomeRecord] = []
@@ -151,12 +137,11 @@ class SubmitRequests:
         return Submitted(request.seq, refused, known)
 
     def _holder(self, fields: SubmissionFields) -> PendingOperation | OutcomeRecord | None:
-        """Return the holder of a submission's id; None: the id is free."""
         op_id, said = fields[0], fields[6]
         known = self._state.known.get(op_id)
         spreads = self._state.spreads
         if spreads.by_key and spreads.settle is not None and isinstance(known, PendingOperation):
-            spreads.settle(known)  # an event may have ended it already
+            spreads.settle(known)  # an event may have ended it
             known = self._state.known.get(op_id)
         if isinstance(known, OutcomeRecord) and known.is_over(self._state.stamp.now_ms):
             return None
@@ -172,7 +157,6 @@ class SubmitRequests:
         fields: SubmissionFields,
         room: _Room,
     ) -> Refused | None:
-        """Let an operation wait; return why not, if it is refused."""
         op_id, keys, timeout_ms, need, kind, payload, said = fields
         values: SubmissionValues = (op_id, keys, timeout_ms, need, kind, payload)
         options: Options | None = None
@@ -223,7 +207,6 @@ class SubmitRequests:
 
 
 def _taken_at_first(request: Submit, first: Submitted | None) -> set[int]:
-    """Return the indexes of the operations that the first answer accepted."""
     if first is None:
         return set()
     refused = {refusal.index for refusal in first.refused}
@@ -231,16 +214,13 @@ def _taken_at_first(request: Submit, first: Submitted | None) -> set[int]:
 
 
 def _known_as_at_first(known: list[Known], first: Submitted) -> list[Known]:
-    """Return the operations that were known at first, in their state now.
-
-    So the client learns the new jobs if the first answer to its submit was lost.
-    """
+    """Return the operations known at first, as they are now: new jobs count as new again."""
     now = {one.index: one for one in known}
     return [now.get(one.index, one) for one in first.known]
 
 
 def _is_of(entry: PendingOperation | OutcomeRecord, client: str, submission: Submission) -> bool:
-    """Whether the holder of an id is what a client submits again."""
+    """Whether a client submits the holder of an id again."""
     # By name: a client that was idle has a new record.
     return entry.client.name == client and _is_job(entry) == (submission.need == 0)
 
@@ -252,7 +232,6 @@ def _is_job(entry: PendingOperation | OutcomeRecord) -> bool:
 def _taken(
     entry: PendingOperation | OutcomeRecord | None, submission: Submission, client: ClientRecord
 ) -> Refused | None:
-    """Return why an id cannot be taken; None if it is free."""
     if entry is None:
         return None
     whose = "another client"

@@ -34,11 +34,11 @@ from purgatory.service.protocol import (
 from purgatory.service.server.records.clients import ClientRecord
 from purgatory.service.store.rows import Options
 
-#: The longest period, ten years.
+#: The longest period: ten years.
 MOST_PERIOD_MS: Final = 10 * 366 * 86_400_000
-#: The fields of a `Submission`, read at once: each access to a field is a call.
+#: The fields of a `Submission`, read at once: each access is a call.
 SubmissionFields = tuple[str, tuple[str, ...], int, int, str, Raw, SubmissionOptions | None]
-#: Without the options.
+#: Without options.
 SubmissionValues = tuple[str, tuple[str, ...], int, int, str, Raw]
 
 
@@ -64,8 +64,8 @@ class RequestValidator:
     ) -> Refused | None:
         """Return why an operation is refused, if so.
 
-        `values`: the fields of `submission`, and `options` made of the last.
-        `total`: operations and outcomes that count towards the server's limit.
+        `values`, `options`: of `submission`, with times resolved.
+        `total`: what counts towards the server's limit.
         """
         op_id, keys, timeout_ms, need, kind, payload = values
         refusal: Refused | None = None
@@ -139,7 +139,7 @@ class RequestValidator:
             self.check_text(tag)
 
     def check_timeout(self, timeout_ms: int, what: str = "timeout") -> None:
-        """Check a timeout, or a time with the same limit; errors are in seconds, as callers are."""
+        """Check a time limited as timeouts; errors are in seconds."""
         if timeout_ms < 0:
             raise Malformed(f"{what} is {timeout_ms / 1000} s; expected 0 or more")
         most = self.limits.timeout_ms
@@ -151,7 +151,7 @@ class RequestValidator:
     def check_period(self, period_ms: int, what: str, least_ms: int = 0) -> None:
         """Check a period of an id, a lease, a wait, or a retry.
 
-        `max_timeout` does not bound it: defaults may exceed a short one.
+        `max_timeout` is no bound: defaults may exceed it.
         """
         if period_ms < least_ms:
             raise Malformed(f"{what} is {period_ms / 1000} s; expected {least_ms / 1000} s or more")
@@ -175,7 +175,7 @@ class RequestValidator:
             raise Malformed(f"key {shown(key)} begins with NUL, as only keys of the server do")
 
     def check_message(self, frame: bytes) -> None:
-        """Check the size of a message, and its number of items."""
+        """Check a message's size, and its number of items."""
         most = self.limits.message_bytes
         if len(frame) > most:
             raise TooLarge(f"message of {len(frame)} bytes; expected at most {most}")
@@ -202,7 +202,7 @@ class RequestValidator:
         self._check_key(failure.key)
 
     def check_value(self, what: str, value: Raw) -> None:
-        """Check the size of a program's value, and its nesting."""
+        """Check the size and the nesting of a program's value."""
         self._check_size(what, len(value))
         if is_too_deep(value):
             raise Malformed(f"{what} is nested too deeply; expected at most {MAX_LEVELS} levels")
@@ -213,7 +213,7 @@ class RequestValidator:
             raise TooLarge(f"{what} of {size} bytes; expected at most {most}")
 
     def check_text(self, text: str, *, empty: bool = False) -> None:
-        """Check an id, key or name. `empty`: may be empty."""
+        """Check an id, key or name; `empty`: may be empty."""
         most = self.limits.text_bytes
         if not text and not empty:
             raise Malformed("an id, key or name is empty; expected a text")

@@ -1,6 +1,6 @@
-"""Watchdog: a thread that looks, again and again, for trouble with a server.
+"""Watchdog: a thread that looks for trouble with a server.
 
-Works even while other threads wait for a disk. A single thread starts and closes it.
+Works while other threads wait for a disk. A single thread starts and closes it.
 """
 
 import logging
@@ -12,16 +12,16 @@ from _purgatory_cpython.threads import InterruptibleThread
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Seconds between two looks.
+#: Seconds between looks.
 LOOK_S: Final = 0.1
-#: And after a look that returned True.
+#: After a look that returned True.
 SOON_S: Final = 0.01
-# All looks are called every so many rounds.
+# All looks are called in one of so many rounds.
 _ALL_TOGETHER: Final = round(LOOK_S / SOON_S)
 
 
 class Watchdog:
-    """Calls each of `looks` every LOOK_S seconds, in a thread, from `start` to `close`.
+    """Calls each of `looks` every LOOK_S seconds, from `start` to `close`.
 
     A look that returns True is repeated after SOON_S; one that raises is dropped.
     """

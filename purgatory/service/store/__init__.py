@@ -1,1 +1,1 @@
-"""The durable store of the service: its contract, and the implementations."""
+"""The durable store: its contract, and the implementations."""

@@ -1,4 +1,4 @@
-"""Changes: what one commit of the store writes. One thread at a time."""
+"""Changes: what a commit of the store writes. One thread at a time."""
 
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ _OUTCOME_VALUES: Final = len(StoredOutcome._fields)
 class RememberedChanges:
     """What a commit writes of remembered ids.
 
-    `deleted`: hash and place. `count` and `last_place`: after the commit.
+    `deleted`: hash and place. `count`, `last_place`: after the commit.
     """
 
     def __init__(self) -> None:
@@ -22,10 +22,10 @@ class RememberedChanges:
 
 
 class Changes:
-    """What one commit writes; rows are flat lists of values.
+    """What a commit writes; rows are flat lists of values.
 
     Blobs should be bytearrays, and NULL an empty text: for bytes and None, Python's sqlite3 looks
-    for an adapter each time, which takes longer than the rest of the row.
+    for an adapter, which takes longer than the rest of the row.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Changes:
         self.held: list[Any] = []
         self.jobs: list[Any] = []
         self.attempts: list[Any] = []  # of jobs that have failed
-        self.trim_attempts: list[int] = []  # seqs of jobs: only the last attempts stay
+        self.trim_attempts: list[int] = []  # seqs of jobs that keep only their last attempts
         self.repeats: list[Any] = []
         self.named_leases: list[Any] = []
         self.limits: list[Any] = []  # of kinds
@@ -91,7 +91,7 @@ class Changes:
 
     @property
     def is_one_row(self) -> bool:
-        """Whether all is one row: a batch of operations, or an outcome."""
+        """Whether all is a batch of operations, or an outcome."""
         if self.progress or self.has_others:
             return False
         if self.outcomes:

@@ -1,6 +1,6 @@
-"""The data directory of a server: its rights and its lock.
+"""The data directory of a server: its rights and its lock. Any thread.
 
-Directories that the service makes are for their owner alone, whatever the umask. Any thread.
+The service's directories are for their owner alone, whatever the umask.
 """
 
 import contextlib
@@ -16,15 +16,15 @@ from purgatory.service.errors import ServerError
 
 PRIVATE_FILE: Final = 0o600
 PRIVATE_DIRECTORY: Final = 0o700
-#: The bits of a mode for users besides the owner.
+#: The bits of a mode for other users.
 OTHERS: Final = 0o077
 
 
 def make_private_directory(directory: Path, own: Collection[str]) -> None:
     """Make a directory with its parents; or make a readable one private. Raises StoreError.
 
-    Changes an existing directory only if this user owns the directory, and if it is empty or has
-    one of the files `own`.
+    Changes an existing directory only if this user owns it, and if it is empty or has one of the
+    files `own`.
     """
     try:
         directory.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
@@ -56,10 +56,9 @@ OWN_FILES = (LOCK_FILE, "purgatory.db", "journal", "keys")
 
 @contextlib.contextmanager
 def data_directory_lock(directory: Path) -> Iterator[None]:
-    """Hold the lock of a data directory, which is made if needed.
+    """Hold the lock of a data directory, made if needed.
 
-    Raises ServerError if another server holds it, StoreError if the directory cannot be written, or
-    lets others in and is not the server's own.
+    Raises ServerError if another server holds it, StoreError as `make_private_directory`.
     """
     make_private_directory(directory, OWN_FILES)
     try:

@@ -2,7 +2,7 @@
 
 The row says which server is active. A server makes a `holder` id for one takeover: while the row
 has the id, no other server has taken over. The epoch grows with each takeover, and each commit
-checks the epoch. A `LeaseRow` is used by one thread at a time; the records are immutable.
+checks it. One thread at a time uses a `LeaseRow`; the records are immutable.
 """
 
 from typing import NamedTuple, Protocol
@@ -14,16 +14,16 @@ NEVER_COMMITTED = -1.0
 
 
 class LeaseLocked(StoreError):
-    """Raised when another session has locked the row of the lease."""
+    """Raised when another session has locked the lease's row."""
 
 
 class SeenLease(NamedTuple):
     """The row of a lease at a look.
 
     `clock_ms`: the service time then: the written time, plus what has passed since by the
-    database's clock. `drift_ms`: `clock_ms` minus the clock of the database. `last_commit_s`:
-    seconds since the last commit, or NEVER_COMMITTED. `handover`: an operator has asked the holder
-    to hand over. `replicated`: commits wait for a synchronous standby of the database.
+    database's clock. `drift_ms`: `clock_ms` minus that clock. `last_commit_s`: seconds since the
+    last commit, or NEVER_COMMITTED. `handover`: an operator has asked the holder to hand over.
+    `replicated`: commits wait for a synchronous standby of the database.
     """
 
     epoch: int
@@ -38,15 +38,15 @@ class SeenLease(NamedTuple):
     drift_ms: int = 0
 
     def is_same(self, other: "SeenLease") -> bool:
-        """Tell whether the holder has written nothing between two looks."""
+        """Whether the holder has written nothing between two looks."""
         return self[:4] == other[:4]
 
 
 class ClockReading(NamedTuple):
     """A reading of the service time, and the database's clock then at the latest.
 
-    With both, the row has the right time however late it is written. `database_ms` None: the time
-    of the write counts.
+    So the row has the right time however late it is written. `database_ms` None: the time of the
+    write counts.
     """
 
     clock_ms: int
@@ -54,7 +54,7 @@ class ClockReading(NamedTuple):
 
 
 class SeenStandby(NamedTuple):
-    """A registered standby. `seen_s`: seconds since, by the database's clock."""
+    """A standby; `seen_s`: seconds since its last look."""
 
     holder: str
     address: str
@@ -69,19 +69,19 @@ class LeaseRow(Protocol):
     """
 
     def set_up(self) -> None:
-        """Make what is missing in the database. Raises StoreError if it cannot be used."""
+        """Make what is missing in the database. Raises StoreError."""
 
     def look(self, register: bool = False) -> SeenLease:
-        """Read the row; `register`: also note this server among the standbys."""
+        """Read the row; `register`: also note this server as a standby."""
 
     def raise_epoch(self, seen: SeenLease) -> SeenLease | None:
-        """Take over: raise the epoch and become the holder; None: the row is not as seen.
+        """Raise the epoch and become the holder; None: the row is not as seen.
 
         Raises LeaseLocked.
         """
 
     def end_sessions_of(self, seen: SeenLease) -> int:
-        """End the sessions of a holder and of all epochs up to its own; return how many."""
+        """End the sessions of a holder and of epochs up to its own; return how many."""
 
     def beat(self, reading: ClockReading) -> SeenLease | None:
         """Note that the holder lives, and the service time; None: another is the holder."""
@@ -93,10 +93,10 @@ class LeaseRow(Protocol):
         """Ask the known holder to hand over; False: another holds the lease."""
 
     def standbys(self) -> list[SeenStandby]:
-        """Return the standbys that have registered."""
+        """Return the registered standbys."""
 
     def server_keys(self) -> str:
-        """Return what the last active server has noted of its keys; empty: nothing."""
+        """Return the keys that the last active server noted; empty: none."""
 
     def close(self) -> None:
         """Close the connection. Idempotent."""
@@ -111,7 +111,7 @@ class HeldLease(Protocol):
 
     @property
     def epoch(self) -> int:
-        """The epoch that each commit asks for."""
+        """The epoch that commits have."""
 
     @property
     def clock_offset_ns(self) -> int:
@@ -121,13 +121,13 @@ class HeldLease(Protocol):
         """Return nanoseconds since boot."""
 
     def read_clock(self) -> ClockReading:
-        """Read the service time, before sending the write that has it."""
+        """Read the service time, before sending a write of it."""
 
     def raised(self, epoch: int) -> None:
-        """Note that the holder raised its own epoch, since a commit was in doubt."""
+        """Note that the holder raised its epoch, since a commit was in doubt."""
 
     def renewed(self, sent_ns: int) -> None:
-        """Note that the database has written what the holder sent at `sent_ns`."""
+        """Note that the database has what the holder sent at `sent_ns`."""
 
     def lose(self, why: str) -> None:
         """Note that another server has taken over."""

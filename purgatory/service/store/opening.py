@@ -1,4 +1,4 @@
-"""Opening: chooses the store of a server. The thread that starts the server."""
+"""Opening: chooses a server's store. Any thread."""
 
 import importlib
 from pathlib import Path
@@ -12,7 +12,7 @@ from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 def open_file(path: Path | None, note: Note = quiet) -> Store:
     """Open the store in the file `path`, made if needed, or in memory. Raises StoreError.
 
-    `note` gets the progress, as texts for people.
+    `note` gets texts of the progress.
     """
     return SqliteStore(path, note=note)
 
@@ -20,7 +20,7 @@ def open_file(path: Path | None, note: Note = quiet) -> Store:
 def open_postgres(
     url: str, partition: str, lease: HeldLease, require_replicated: bool = False
 ) -> Store:
-    """Open the store in a PostgreSQL database, for the holder of a lease. Raises StoreError."""
+    """Open the store in PostgreSQL, for the holder of a lease. Raises StoreError."""
     _check_driver()
     from purgatory.service.store.postgres.postgres_store import PostgresStore  # noqa: PLC0415
 
@@ -30,7 +30,7 @@ def open_postgres(
 def open_lease_row(
     url: str, partition: str, holder: str, address: str, *, timeout_s: float = 2.0
 ) -> LeaseRow:
-    """Make the reader and writer of a lease in PostgreSQL. Raises StoreError."""
+    """Return the row of a lease in PostgreSQL. Raises StoreError."""
     _check_driver()
     from purgatory.service.store.postgres.lease_row import PostgresLeaseRow  # noqa: PLC0415
 

@@ -1,7 +1,7 @@
 """PackedBatch: operations as both stores write them, a batch in each row.
 
-Operations never change, and operations submitted together are mostly deleted together. A batch a
-row costs a tenth of a row for each operation. Immutable values; any thread.
+Operations never change, and are mostly deleted together. A batch costs a tenth of a row for each.
+Immutable; any thread.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -30,7 +30,7 @@ class PackedOperation(msgspec.Struct, array_like=True, gc=False):
 
 
 class PackedBatch(NamedTuple):
-    """A row; `numbers`: None, or a MessagePack array of those left of first to last."""
+    """A row; `numbers`: None, or a MessagePack array of those left."""
 
     first: int
     last: int
@@ -49,7 +49,7 @@ class PackedBatch(NamedTuple):
         return cls(first, first + count - 1, count, client, submitted_ms, None, packed)
 
     def all_numbers(self) -> Sequence[int]:
-        """Return the numbers of the operations, ascending."""
+        """Return the operations' numbers, ascending."""
         return (
             range(self.first, self.last + 1) if self.numbers is None else _decode_ints(self.numbers)
         )
@@ -63,9 +63,9 @@ class PackedBatch(NamedTuple):
         return zip(self.all_numbers(), self.raws(), strict=True)
 
     def all(self, after: int = 0, deleted: Collection[int] = ()) -> list[StoredOperation]:
-        """Return the operations with numbers above `after`, but for `deleted`.
+        """Return the operations above `after`, but for `deleted`.
 
-        Decoding the whole row at once takes half as long as one by one.
+        Decoding a whole row takes half as long as one by one.
         """
         numbers, client, submitted_ms = self.all_numbers(), self.client, self.submitted_ms
         found = [
@@ -77,7 +77,7 @@ class PackedBatch(NamedTuple):
         return found
 
     def beyond(self, number: int, *, newest: bool) -> list[StoredOperation]:
-        """Return the operations above `number` or, if `newest`, those below, the last first."""
+        """Return the operations above `number`, or below it, the last first (`newest`)."""
         if newest:
             return [one for one in reversed(self.all()) if one.number < number]
         return self.all(number)
@@ -100,9 +100,9 @@ class PackedBatch(NamedTuple):
         )
 
     def moved(self, by_ms: int, unmoved: Collection[int]) -> bytes:
-        """Return the operations, with all submissions but those of `unmoved` moved by `by_ms`.
+        """Return the operations, whose submissions move by `by_ms`, but for `unmoved` ones.
 
-        The batch's own `submitted_ms` has moved already.
+        `submitted_ms` of the batch has moved already.
         """
         operations = _decode_all(self.operations)
         for number, operation in zip(self.all_numbers(), operations, strict=True):
@@ -114,7 +114,7 @@ class PackedBatch(NamedTuple):
 def stored_operation(
     number: int, client: str, submitted_ms: int, packed: PackedOperation
 ) -> StoredOperation:
-    """Return an operation of a row; `submitted_ms`: of the row's first."""
+    """Return an operation of a row; `submitted_ms`: of the batch."""
     keys, payload = packed.keys, bytes(packed.payload)
     submitted_ms += packed.submitted_offset_ms
     return StoredOperation(

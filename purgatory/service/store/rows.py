@@ -1,7 +1,4 @@
-"""The rows of the store: fields name the columns, in order.
-
-Immutable values; any thread.
-"""
+"""The store's rows: fields name the columns, in order. Immutable; any thread."""
 
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
@@ -12,7 +9,7 @@ from msgspec import Raw, Struct, msgpack
 
 #: Units of an event for any number of operations.
 UNLIMITED: Final = -1
-#: Values of a queued event and extension: a number, then the columns of a trace.
+#: Values of a queued event and extension: a number, then a trace's columns.
 QUEUED_EVENT: Final = 5
 QUEUED_EXTENSION: Final = 4
 _MOST_SHIFTS: Final = 1000
@@ -21,8 +18,8 @@ _MOST_SHIFTS: Final = 1000
 class Options(Struct, array_like=True, gc=False, frozen=True):
     """Rarely used settings of an operation; see `protocol.SubmissionOptions`.
 
-    `unique_ms`: for how long the id is remembered after the end. The rest is of jobs; tags are
-    distinct.
+    `unique_ms`: how long the id is remembered after the end. The rest is of jobs, with distinct
+    tags.
     """
 
     unique_ms: int
@@ -31,15 +28,15 @@ class Options(Struct, array_like=True, gc=False, frozen=True):
     start_within_ms: int | None = None
 
 
-#: Most operations in a batch: reading one decodes all.
+#: Operations in a batch, at most: reading one decodes all.
 MAX_BATCH: Final = 128
 
 
 class OperationBatch(NamedTuple):
-    """Operations to be written, numbered from `first` on, of one client and moment.
+    """Operations to write, numbered from `first` on, of one client and moment.
 
-    `operations`: values that MessagePack encodes as [op_id, keys, timeout_ms, need, kind, payload];
-    with [..., 0, options] if there are options.
+    `operations`: values that MessagePack encodes as [op_id, keys, timeout_ms, need, kind, payload],
+    or [..., 0, options].
     """
 
     first: int
@@ -76,7 +73,7 @@ def with_deadlines(
 
 
 class StoredOutcome(NamedTuple):
-    """A row of outcomes; `by_key` and `result` may be null."""
+    """A row of outcomes."""
 
     seq: int
     number: int
@@ -88,7 +85,7 @@ class StoredOutcome(NamedTuple):
 
 
 class StoredEvent(NamedTuple):
-    """An event held from `at_ms` to `until_ms`, both included, Unix milliseconds.
+    """An event held from `at_ms` to `until_ms`, inclusive, Unix milliseconds.
 
     `number` grows in order of arrival. `units`: for how many more operations it counts, or
     UNLIMITED. `value` is MessagePack.
@@ -102,11 +99,11 @@ class StoredEvent(NamedTuple):
 
 
 class StoredSpread(NamedTuple):
-    """An event for many operations, and their result; `at_ms` is Unix milliseconds.
+    """An event for operations numbered up to `last`, and their result.
 
-    For operations numbered up to `last`; outcomes from `first_seq` to `last_seq` (0: some have not
-    ended) refer to the event. `ended`: how many have. The rest is of the request: `place` of the
-    event in it, and the `counts` of its answer, MessagePack.
+    Outcomes from `first_seq` to `last_seq` (0: some have not ended) refer to the event; `ended`:
+    how many. The rest is of the request: the event's `place`, and the answer's `counts`,
+    MessagePack. `at_ms` is Unix milliseconds.
     """
 
     number: int
@@ -125,7 +122,7 @@ class StoredSpread(NamedTuple):
 
 
 class StoredRepeat(NamedTuple):
-    """A repeat of a client; `next_ms` is Unix milliseconds, 0: none is left.
+    """A client's repeat; `next_ms` is Unix milliseconds, 0: none is left.
 
     `every_ms` is 0 for times of the calendar. `settings`: a `Repeat`, MessagePack.
     """
@@ -162,7 +159,7 @@ class JobState(IntEnum):
 
 
 class StoredJob(NamedTuple):
-    """A job; `seq` is the sequence number of its outcome, `attempts` counts ended attempts.
+    """A job; `seq` is its outcome's sequence number, `attempts` counts ended attempts.
 
     `at_ms`, Unix milliseconds: the earliest next attempt; or when it was done or died.
     """
@@ -177,11 +174,10 @@ KEPT_ATTEMPTS: Final = 20  # of a job: the last ones
 
 
 class StoredAttempt(NamedTuple):
-    """An attempt of a job that has failed, now or before; moments are Unix milliseconds.
+    """An attempt of a job that has failed, now or before; times are Unix milliseconds.
 
-    `number` counts the job's attempts, from 1 again after a retry of a dead job. `place`, the key
-    beside `seq`, is the token of the attempt's lease, which grows with each lease. `error` is empty
-    if the attempt has succeeded.
+    `number` counts attempts, from 1 again after a retry of a dead job. `place`, the key beside
+    `seq`, is the token of the attempt's lease: it grows. `error` is empty after a success.
     """
 
     seq: int
@@ -194,13 +190,13 @@ class StoredAttempt(NamedTuple):
 
 
 def delete_early_attempts(table: str) -> str:
-    """Return SQL that deletes all but a job's last KEPT_ATTEMPTS; a store adds the jobs."""
+    """Return SQL that deletes all but the last KEPT_ATTEMPTS; a store adds the jobs."""
     later = f"SELECT count(*) FROM {table} b WHERE b.seq = {table}.seq AND b.place > {table}.place"
     return f"DELETE FROM {table} WHERE ({later}) >= {KEPT_ATTEMPTS}"
 
 
 def attempts_by_seq(rows: Iterable[Sequence[Any]]) -> dict[int, list[StoredAttempt]]:
-    """Return the last attempts of each job, in the order of their ends."""
+    """Return the last attempts of each job, by their ends."""
     found: dict[int, list[StoredAttempt]] = {}
     for row in sorted(map(StoredAttempt._make, rows), key=attrgetter("ended_ms", "number")):
         found.setdefault(row.seq, []).append(row)
@@ -208,7 +204,7 @@ def attempts_by_seq(rows: Iterable[Sequence[Any]]) -> dict[int, list[StoredAttem
 
 
 class StoredLimit(NamedTuple):
-    """The limits of a kind; 0: not paused, any number of jobs, any rate."""
+    """The limits of a kind; 0: not paused, or unlimited."""
 
     kind: str
     paused: int
@@ -217,10 +213,10 @@ class StoredLimit(NamedTuple):
 
 
 class QueuedJob(NamedTuple):
-    """The end of a job, for the journal; moments are Unix milliseconds.
+    """The end of a job, for the journal; times are Unix milliseconds.
 
-    `state`: done, dead or cancelled. `began_ms` is 0 if no attempt has begun. A store packs those
-    of a transaction into a row.
+    `state`: done, dead or cancelled. `began_ms` is 0 if no attempt has begun. A store packs a
+    transaction's ends into a row.
     """
 
     number: int
@@ -263,7 +259,7 @@ class JournalPosition(NamedTuple):
 
 # Not in a compiled module: msgspec reads the types of its fields.
 class MovedTimes(NamedTuple):
-    """Rows up to these numbers have times of the clock before `at_ms`, when times were moved.
+    """Rows up to these numbers have times of the clock before `at_ms`, when times moved.
 
     `shifts`: the latest moves, each with the last outcome before it, and milliseconds.
     """
@@ -284,7 +280,7 @@ _REFERENCE: Final = b"\xc1"
 
 
 def reference_to(spread: int) -> bytearray:
-    """Return the result of an outcome of a spread."""
+    """Return the result of a spread's outcome."""
     return bytearray(_REFERENCE + spread.to_bytes(8))
 
 
@@ -293,9 +289,9 @@ _Row = TypeVar("_Row", bound=Sequence[Any])
 
 
 def checked(rows: list[_Row]) -> list[_Row]:
-    """Return rows. Raises msgspec.MsgspecError if the value in the last column is damaged.
+    """Return rows. Raises msgspec.MsgspecError if a value in the last column is damaged.
 
-    A wrong bit would spoil the whole frame of the value.
+    A wrong bit would spoil the value's whole frame.
     """
     for row in rows:
         if row[-1] is not None:
@@ -304,9 +300,9 @@ def checked(rows: list[_Row]) -> list[_Row]:
 
 
 def spread_of(result: bytes | None) -> int:
-    """Return the number of the spread that a result refers to; 0: a value."""
+    """Return the number of a result's spread; 0: a value."""
     return int.from_bytes(result[1:]) if result and result[:1] == _REFERENCE else 0
 
 
-#: Numbers of the journal's queue: of events, of extensions and of jobs.
+#: Numbers of the journal's events, extensions and ends of jobs.
 QueueNumbers = tuple[int, int, int]

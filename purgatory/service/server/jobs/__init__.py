@@ -1,1 +1,1 @@
-"""The life of a job at a server: its states, the order of jobs, questions and changes."""
+"""Jobs at a server: their states, orders, questions and changes."""

@@ -34,7 +34,7 @@ _Move = tuple[PendingOperation | OutcomeRecord | None, int]
 
 
 class ControlRequests:
-    """Changes jobs of `state`. Methods raise `Refused`."""
+    """Carries out requests, or raises `Refused`."""
 
     def __init__(self, state: ServerState, validator: RequestValidator) -> None:
         self._state = state
@@ -53,7 +53,7 @@ class ControlRequests:
     def cancel_matching(
         self, _: Transaction, command: ClientRequest, request: CancelMatching
     ) -> None:
-        """Begin a cancellation by filter with the next transaction; its answer comes later."""
+        """Begin a cancellation by filter; its answer comes later."""
         wanted, cancels = request.wanted, self._state.mass_cancels
         if wanted == _ANY:
             raise Malformed("no filter is given; expected kind, state, tag or client")
@@ -71,7 +71,7 @@ class ControlRequests:
         cancels.begun.append(cancel)
 
     def cancel_more(self, transaction: Transaction) -> tuple[MassCancel, bytes] | None:
-        """Continue a cancellation by filter; return it with the answer, if finished."""
+        """Continue a cancellation by filter; if finished, return it with the answer."""
         cancels = self._state.mass_cancels
         first = cancels.running[0]
         jobs, after, is_end = first.next_jobs(self._state.jobs)
@@ -100,7 +100,7 @@ class ControlRequests:
         return JobsRescheduled(request.seq, [transaction.move_job(*move) for move in moves])
 
     def take_decided(self, transaction: Transaction) -> list[ClientRequest]:
-        """Take the waiting requests whose jobs are back, or have begun."""
+        """Remove and return the requests whose jobs are back, or have begun."""
 
         def is_decided(command: ClientRequest) -> bool:
             request, owner = command.request, command.owner
@@ -142,7 +142,7 @@ class ControlRequests:
 
 
 def _recall(transaction: Transaction, moves: list[_Move]) -> bool:
-    """Ask workers for jobs that may have begun; whether any may have."""
+    """Ask workers for jobs that may have begun; return whether any may have."""
     return sum([transaction.jobs.recall(*move) for move in moves]) > 0
 
 

@@ -1,8 +1,8 @@
 """DueOrder: jobs in order of their due times. For the store thread.
 
-A tree of buckets: a bucket has the jobs of about an hour. A bucket with many jobs is divided into
-buckets of about a second, those into buckets of a millisecond, and those by number. So adding and
-removing a job take one to four dicts; only a reader sorts, a bucket at a time.
+A tree of buckets of about an hour. A bucket with many jobs is divided into buckets of about a
+second, then of a millisecond, then by number. So adding and removing a job take one to four dicts;
+a reader sorts a bucket at a time.
 
 A `NumberedOrder` also counts its jobs by blocks of numbers, to find the newest among many.
 """
@@ -28,7 +28,7 @@ _BEFORE_ALL: Final = -1
 class DueOrder:
     """Jobs by `due_ms` and number; a bucket has the jobs of 2 ** `shift` milliseconds.
 
-    With a `shift` below 0 all jobs are due at one time, and a bucket has 2 ** -`shift` numbers.
+    With a `shift` below 0 all jobs have one due time, and a bucket has 2 ** -`shift` numbers.
     """
 
     __slots__ = ("_buckets", "_parts", "_shift", "length")
@@ -66,7 +66,7 @@ class DueOrder:
             part.add(job)
 
     def remove(self, job: JobRecord) -> None:
-        """Remove a job; its `due_ms` is unchanged since `add`."""
+        """Remove a job; its `due_ms` is as at `add`."""
         self.length -= 1
         key = self._key(job.due_ms, job.number)
         part = self._parts.get(key) if self._parts else None
@@ -81,7 +81,7 @@ class DueOrder:
             del self._buckets[key]
 
     def after(self, due_ms: int, number: int) -> Iterator[JobRecord]:
-        """Yield the jobs beyond a place, in order; nothing may change meanwhile."""
+        """Yield the jobs beyond a place, in order; no job may change meanwhile."""
         first = self._key(due_ms, number)
         keys = [key for key in self._buckets if key >= first]
         keys += [key for key in self._parts if key >= first]
@@ -107,12 +107,12 @@ def place_of(job: JobRecord) -> tuple[int, int]:
     return job.due_ms, job.number
 
 
-#: An order of more jobs has blocks; fewer are sorted when listed.
+#: An order of more jobs has blocks.
 FEW: Final = 5000
 
 
 class NumberedOrder(DueOrder):
-    """A `DueOrder` with the number of jobs in each block of `NumberOrder`.
+    """A `DueOrder` that counts jobs by block of `NumberOrder`.
 
     `blocks`: None until there are more than FEW jobs.
     """
@@ -124,7 +124,6 @@ class NumberedOrder(DueOrder):
         self.blocks: dict[int, int] | None = None  # no zeros
 
     def add(self, job: JobRecord) -> None:
-        """Add a job."""
         super().add(job)
         if self.blocks is not None:
             self._count(job)
@@ -139,7 +138,6 @@ class NumberedOrder(DueOrder):
         self.blocks[key] = self.blocks.get(key, 0) + 1
 
     def remove(self, job: JobRecord) -> None:
-        """Remove a job; its `due_ms` is unchanged since `add`."""
         super().remove(job)
         if self.blocks is None:
             return

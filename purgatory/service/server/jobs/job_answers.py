@@ -1,4 +1,4 @@
-"""The answers about jobs: statuses, a page of a list, counts; and news of their ends.
+"""The answers about jobs: statuses, lists, counts; and the news of their ends.
 
 Store thread alone.
 """
@@ -48,21 +48,21 @@ from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.contract import Store
 
-#: Jobs examined in a portion, and portions of a request.
+#: Jobs examined in a portion; portions of a request.
 LOOKED_AT: Final = 2000
 MAX_PORTIONS: Final = 500
 _ANY: Final = JobFilter()
 
 
 class JobAnswers:
-    """Answers reads of jobs, each with about `max_bytes` at most, in portions."""
+    """Answers reads, in portions; an answer has about `max_bytes` at most."""
 
     def __init__(self, state: ServerState, store: Store, max_bytes: int) -> None:
         self._state = state
         self._store = store
         self._max_bytes = max_bytes
         self._remembered = RememberedReader(state, store)
-        #: Returns why commits fail; the store loop sets it.
+        #: Returns why commits fail.
         self.commit_error: Callable[[], str] = str
 
     def read(self, command: ClientRequest, request: ReadJobs) -> Iterator[bytes | None]:
@@ -70,7 +70,7 @@ class JobAnswers:
         return self._states(command, request.job_ids)
 
     def watch(self, command: ClientRequest, request: WatchJobs) -> Iterator[bytes | None]:
-        """Read jobs by id; from now on the connection hears of ends."""
+        """Read jobs by id, and report their ends to the connection from now on."""
         watches = self._state.jobs.watches
         if request.stop:
             watches.stop(command.route, request.job_ids)
@@ -110,7 +110,7 @@ class JobAnswers:
         return JobStatus(job_id, "unknown") if status is None else status
 
     def page(self, command: ClientRequest, request: ListJobs) -> Iterator[bytes | None]:
-        """List a page of jobs, possibly short though more follow."""
+        """List a page of jobs; more may follow a short page."""
         wanted, order = request.wanted, request.order
         if order not in ORDERS:
             yield _malformed(request.seq, f"order is {order!r}; expected one of {ORDERS}")
@@ -144,7 +144,7 @@ class JobAnswers:
         return statuses
 
     def count(self, command: ClientRequest, request: CountJobs) -> Iterator[bytes | None]:
-        """Count jobs; with a filter or a client the server examines each job."""
+        """Count jobs, with a filter in portions."""
         wanted, owner = request.wanted or _ANY, command.owner
         if (wrong := wrong_filter(wanted)) is not None:
             yield _malformed(request.seq, wrong)
@@ -162,7 +162,7 @@ class JobAnswers:
         yield encode(CountedJobs(request.seq, rows))
 
     def overview(self, command: ClientRequest, request: ReadOverview) -> Iterator[bytes | None]:
-        """Count jobs and operations; with a client the server examines each job."""
+        """Count jobs and operations; for a client, in portions."""
         state, client = self._state, command.owner or request.client
         if client != request.client and request.client is not None:
             yield encode(Overview(request.seq, [], {}))
@@ -178,7 +178,7 @@ class JobAnswers:
     def _count_one_by_one(
         self, wanted: JobFilter, owner: str | None, counts: dict[str, list[int]]
     ) -> Iterator[None]:
-        """Count in the order of numbers, which never change: no job is counted twice."""
+        """Count by number: numbers never change, so no job is counted twice."""
         meant, index = partial(matches, wanted, owner), self._state.jobs
         after, is_end = NEWEST_START, False
         while not is_end:
@@ -198,7 +198,7 @@ _STATUS_BYTES = 300
 
 
 def job_end_frames(state: ServerState, store: Store) -> list[tuple[bytes, bytes]]:
-    """Encode the noted ends, for each connection: results, no payloads.
+    """Encode the noted ends for each connection, without payloads.
 
     Raises StoreError for damage.
     """

@@ -1,4 +1,4 @@
-"""JobChanges: a transaction's changes of jobs asked for by id, tag or key. Store thread alone.
+"""JobChanges: a transaction's changes of jobs. Store thread alone.
 
 A job may be scheduled, due before this transaction (see `LeaseEnds`), or due in it.
 """
@@ -16,15 +16,15 @@ from purgatory.service.store.rows import JobState
 
 
 class JobChanges:
-    """The changes of jobs in a transaction at `now_ms` that writes `changes`."""
+    """Changes of jobs at `now_ms`, written to `changes`."""
 
     def __init__(self, state: ServerState, changes: Changes, now_ms: int) -> None:
         self._state = state
         self._changes = changes
         self._now_ms = now_ms
-        #: See `lease_ends`; None while no lease has ended.
+        #: None while no lease has ended.
         self.made_lease_ends: LeaseEnds | None = None
-        # Changed jobs that are due in the transaction: number -> the new due time; None: cancelled.
+        # Changed jobs due in the transaction: number -> new due time; None: cancelled.
         self._just_due: dict[int, int | None] = {}
 
     @property
@@ -36,7 +36,7 @@ class JobChanges:
         return ends
 
     def cancel(self, entry: PendingOperation | OutcomeRecord | None, reason: str) -> bool:
-        """Cancel a job for `reason`; False if it has ended, or is dead."""
+        """Cancel a job; False if it has ended, or is dead."""
         if entry is None or entry.job is None:
             return False
         if isinstance(entry, PendingOperation):
@@ -65,10 +65,7 @@ class JobChanges:
         return True
 
     def recall(self, entry: PendingOperation | OutcomeRecord | None, at_ms: int) -> bool:
-        """Ask a worker for a job, before a move to `at_ms`.
-
-        False if the server can decide without the worker.
-        """
+        """Ask a worker for a job, before a move to `at_ms`; False if none has to be asked."""
         if not isinstance(entry, OutcomeRecord) or at_ms <= self._now_ms:
             return False
         due = self._state.leases.by_number.get(entry.seq)
@@ -83,7 +80,7 @@ class JobChanges:
         )
 
     def cancel_by_key(self, key: str, units: int) -> int:
-        """Cancel jobs of `due_by_key`, at most `units` unless negative; return how many."""
+        """Cancel up to `units` jobs of `due_by_key`, all if negative; return how many."""
         count = 0
         for entry in self.due_by_key(key):
             if count == units:
@@ -92,10 +89,7 @@ class JobChanges:
         return count
 
     def due_by_key(self, key: str) -> list[OutcomeRecord]:
-        """Return the due jobs with `key` in `unless` that do not run.
-
-        In order of submission.
-        """
+        """Return the due jobs with `key` in `unless` that do not run, oldest first."""
         found: list[OutcomeRecord] = []
         for job in self._state.jobs.by_key.get(key, {}).values():
             entry = self._state.known.get(job.op_id)

@@ -1,6 +1,6 @@
-"""JobIndex: all jobs of a server, counted by kind and state, in order. Store thread alone.
+"""JobIndex: all jobs of a server, in orders and counts, with their states on disk.
 
-Has the state on disk: changes after the commit.
+Changes after a commit. Store thread alone.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ from purgatory.service.server.records.job_record import (
 
 _BEFORE_ALL: Final = -1
 _SCHEDULED: Final = JOB_STATES[SCHEDULED]
-# A job may become ready so much later than jobs due after it.
+# A job may become ready so much later than later jobs.
 _LATE_MS: Final = 1000
 #: The cursor before the first job of an order.
 DUE_START: Final = (_BEFORE_ALL, _BEFORE_ALL)
@@ -51,15 +51,13 @@ class JobIndex:
         self.by_key: dict[str, dict[int, JobRecord]] = {}
         #: By kind: jobs in each state.
         self.counts: dict[str, list[int]] = {}
-        self.length: int = 0
-        #: Their memory; charged at submission.
+        #: Charged at submission.
         self.bytes: int = 0
         self.watches: JobWatches = JobWatches()
         self.timings: JobTimings = JobTimings()
 
     def add(self, job: JobRecord) -> None:
         """Add a job in its state."""
-        self.length += 1
         counts = self.counts.get(job.kind)
         if counts is None:
             counts = self.counts[job.kind] = [0] * STATE_COUNT
@@ -145,7 +143,7 @@ class JobIndex:
         counts[state] += 1
 
     def moved(self, due: DueJob) -> None:
-        """Note that the state or the time of a due job has changed."""
+        """Take over the changed state or time of a due job."""
         job, state = due.record.job, due.state
         assert job is not None
         job.began_ms = due.begun_ms or job.began_ms
@@ -158,7 +156,6 @@ class JobIndex:
 
     def remove(self, job: JobRecord) -> None:
         """Forget a job."""
-        self.length -= 1
         self.bytes -= life_bytes(job)
         self._by_state[job.state].remove(job)
         self._by_number.remove(job)
@@ -171,9 +168,9 @@ class JobIndex:
             del self.counts[job.kind], self._by_kind[job.kind]
 
     def walk(self, wanted: JobFilter, order: str, after: tuple[int, int]) -> Iterator[JobRecord]:
-        """Yield jobs beyond a cursor, in order: matching jobs, and others.
+        """Yield jobs beyond a cursor, in order, not only matching ones.
 
-        Nothing may change meanwhile.
+        No job may change meanwhile.
         """
         narrowest = self._narrowest(wanted)
         if order == "due":
@@ -200,9 +197,9 @@ class JobIndex:
         most: int,
         looks: int,
     ) -> tuple[list[JobRecord], tuple[int, int], bool]:
-        """Return the next `most` jobs of `walk` that are meant, the cursor, and if it is the end.
+        """Return the next jobs of `walk` that are meant, the cursor, and whether it is the end.
 
-        Examines `looks` jobs at most.
+        Returns `most` jobs at most, and examines `looks` at most.
         """
         found: list[JobRecord] = []
         by_due = order == "due"
@@ -216,7 +213,7 @@ class JobIndex:
         return found, after, True
 
     def _narrowest(self, wanted: JobFilter) -> NumberedOrder | None:
-        """Return the shortest order with all matching jobs; None: the order of all."""
+        """Return the shortest order with all matching jobs, if not all jobs match."""
         found: list[NumberedOrder] = []
         if wanted.tag is not None:
             found.append(self._by_tag.get(wanted.tag) or NumberedOrder())
@@ -244,7 +241,7 @@ def matches(wanted: JobFilter, owner: str | None, job: JobRecord) -> bool:
 
 
 def wrong_filter(wanted: JobFilter) -> str | None:
-    """Return what is wrong with a filter; None: nothing."""
+    """Return what is wrong with a filter, if anything."""
     if wanted.state is not None and wanted.state not in JOB_STATES:
         return f"state is {wanted.state!r}; expected one of {JOB_STATES}"
     return None

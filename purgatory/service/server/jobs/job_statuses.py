@@ -28,9 +28,9 @@ def job_statuses(
     *,
     with_history: bool = False,
 ) -> list[JobStatus]:
-    """Return the statuses of at most MOST jobs, in order.
+    """Return the statuses of at most MOST jobs, in order, without jobs whose rows are gone.
 
-    Jobs whose rows are gone are left out. `with_history`: with attempts. Raises StoreError.
+    `with_history`: with attempts. Raises StoreError.
     """
     rows = store.by_numbers([entry.number for entry in entries])
     seqs = [entry.seq for entry in entries if isinstance(entry, OutcomeRecord)]
@@ -88,18 +88,16 @@ def _add_row(status: JobStatus, job: JobRecord, row: tuple[int, int, int, str]) 
 
 
 def _add_cancellation(status: JobStatus, outcome: StoredOutcome) -> None:
-    """Add why a job was cancelled before it was due."""
     status.ended_ms = outcome.at_ms
     if outcome.by_key is not None:
         status.error = CANCELLED_BY_KEY + outcome.by_key
-    elif outcome.result:  # by a failed key; an older server stored no key
+    elif outcome.result:  # an older server stored no key
         status.error = failure_text(outcome.result)
     else:
         status.error = BY_REQUEST
 
 
 def _add_history(status: JobStatus, kept: list[StoredAttempt]) -> None:
-    """Add the stored attempts, and the latest if only memory has it."""
     found = [
         JobAttempt(row.number, row.began_ms, row.ended_ms, row.worker, row.error) for row in kept
     ]

@@ -1,6 +1,6 @@
-"""JobTimings: by kind, how long jobs were ready and ran, and how attempts and jobs ended.
+"""JobTimings: times and ends of attempts and jobs, by kind, since the start of a server.
 
-Plain integers since the start of the server: the store thread adds, any thread reads.
+The store thread adds plain integers, any thread reads.
 """
 
 from bisect import bisect_left
@@ -8,23 +8,23 @@ from typing import Final
 
 from purgatory.service.server.records.job_record import CANCELLED, DEAD, DONE
 
-#: Kinds with figures of their own: the first, as no counter may go back. The rest is OTHER.
+#: The first kinds have own figures: no counter may go back. The rest is OTHER.
 MOST_KINDS: Final = 100
 OTHER: Final = "other"
-#: Upper bounds in milliseconds of both histograms; one more bucket has the longer ones.
+#: Upper bounds of both histograms; one more bucket has longer times.
 TIMING_BOUNDS_MS: Final = (
     5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000, 1_800_000,
     7_200_000,
 )  # fmt: skip
-#: The states in which jobs end, in the order of `KindTimings.ended`.
+#: The states in which jobs end, as in `KindTimings.ended`.
 END_STATES: Final = (DONE, DEAD, CANCELLED)
 
 
 class KindTimings:
     """The figures of a kind.
 
-    `queued`, `ran`: histograms of ended attempts, by the time ready before, and by the time of the
-    attempt. `queued_ms`, `ran_ms`: the sums. `ended`: jobs by state.
+    `queued`, `ran`: histograms of ended attempts, by the time ready before and the time of the run;
+    `queued_ms`, `ran_ms`: the sums. `ended`: jobs by state.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class KindTimings:
 
 
 class JobTimings:
-    """The figures of the first MOST_KINDS kinds, and of all others together."""
+    """The figures of the first MOST_KINDS kinds, and of all others."""
 
     def __init__(self) -> None:
         self.by_kind: dict[str, KindTimings] = {}
@@ -57,7 +57,7 @@ class JobTimings:
         return found
 
     def end_attempt(self, kind: str, queued_ms: int, ran_ms: int, *, failed: bool) -> None:
-        """Add an ended attempt."""
+        """Add an ended attempt; times in milliseconds."""
         timings = self.of(kind)
         queued_ms, ran_ms = max(0, queued_ms), max(0, ran_ms)
         timings.queued[bisect_left(TIMING_BOUNDS_MS, queued_ms)] += 1
@@ -67,5 +67,5 @@ class JobTimings:
         timings.failed_attempts += failed
 
     def end_job(self, kind: str, state: int) -> None:
-        """Add a job that has ended in a state."""
+        """Add an ended job."""
         self.of(kind).ended[state - DONE] += 1

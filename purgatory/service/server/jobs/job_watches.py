@@ -1,7 +1,4 @@
-"""JobWatches: the connections that watch jobs' ends.
-
-Store thread alone; any may read `count`.
-"""
+"""JobWatches: the connections that watch jobs. Store thread alone; any may read `count`."""
 
 from typing import Final, TypeAlias
 
@@ -12,29 +9,26 @@ from purgatory.service.server.records.job_record import JobRecord
 # In the class, `bytes` is an attribute.
 _Route: TypeAlias = bytes
 
-#: How many jobs a connection may watch, and all together.
+#: Watched jobs of a connection, and of all, at most.
 PER_CONNECTION: Final = 1 << 15
 MOST: Final = 1 << 18
 _WATCH_BYTES: Final = 300
 
 
 class JobWatches:
-    """Watched jobs, by id and by route, until they end."""
+    """Watched jobs, by id and by route, until their ends."""
 
     def __init__(self) -> None:
-        # With the owner, see `ServerState.find`: an id may become another client's.
+        # With the owner: an id may become another client's.
         self._by_id: dict[str, dict[_Route, str | None]] = {}
         self._by_route: dict[_Route, dict[str, None]] = {}
         self.count: int = 0
         self.bytes: int = 0
-        #: Jobs that have ended, with the routes to tell.
+        #: Ended jobs, with the routes to tell.
         self.ended: list[tuple[JobRecord, list[_Route]]] = []
 
     def add(self, route: _Route, job_ids: list[str], owner: str | None = None) -> Refused | None:
-        """Have a connection told of ends; return why that is refused.
-
-        `owner`: tell of this client's jobs only; None: of all.
-        """
+        """Watch jobs for a connection; return why it is refused. `owner`: None for all clients."""
         watched = self._by_route.get(route, {})
         new = {job_id for job_id in job_ids if job_id not in watched}
         if len(watched) + len(new) > PER_CONNECTION:
@@ -57,7 +51,7 @@ class JobWatches:
                 self._remove(route, job_id)
 
     def forget(self, route: _Route) -> None:
-        """Forget an ended connection."""
+        """Forget a connection."""
         for job_id in list(self._by_route.get(route, ())):
             self._remove(route, job_id)
 
@@ -72,7 +66,7 @@ class JobWatches:
         self.bytes -= _WATCH_BYTES + text_bytes(job_id)
 
     def note_end(self, job: JobRecord) -> None:
-        """Note that a job has ended, on disk."""
+        """Note that a job's end is on disk."""
         watching = self._by_id.get(job.op_id, {}).items()
         routes = [route for route, owner in watching if owner in (None, job.client)]
         if routes:

@@ -1,6 +1,6 @@
-"""The figures of jobs by kind, for metrics and the page. Any thread may read them.
+"""The figures of jobs by kind, for metrics and the page.
 
-The store thread runs meanwhile: each step here reads a value or copies a dict.
+Any thread, while the store thread runs: each step here reads a value or copies a dict.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from purgatory.service.job_messages import KindOverview
 from purgatory.service.server.leases.job_group import JobGroup
 from purgatory.service.server.state import ServerState
 
-#: Kinds with their own figures: those with most jobs. The rest is OTHER.
+#: The kinds with most jobs have own figures. The rest is OTHER.
 MOST_KINDS: Final = 100
 OTHER: Final = "other"
 
@@ -22,10 +22,9 @@ def kind_figures(
     counted: dict[str, list[int]] | None = None,
     client: str | None = None,
 ) -> list[KindOverview]:
-    """Return the figures of the busiest kinds, and of all others together.
+    """Return the figures of the busiest kinds, and of OTHER.
 
-    `counted`: jobs by kind and state; None: all jobs.
-    `client`: ages and workers of that client.
+    `counted`: jobs by kind and state; None: all. `client`: ages and workers of this client.
     """
     counted = state.jobs.counts if counted is None else counted
     counts = {kind: list(some) for kind, some in list(counted.items())}
@@ -68,9 +67,9 @@ def _oldest_ready(groups: list[JobGroup], shown: dict[str, str]) -> dict[str | N
 
 
 def _workers(groups: list[JobGroup], shown: dict[str, str]) -> Counter[str | None]:
-    """Count the workers of each kind; of a kind whose jobs wait, only those that take the jobs.
+    """Count the workers of each kind; while jobs wait, only workers for the jobs.
 
-    If jobs of several client names wait, count for the name that has fewest workers.
+    If jobs of several client names wait, the name with the fewest workers counts.
     """
     found: Counter[str | None] = Counter()
     fewest: dict[str | None, int] = {}

@@ -1,7 +1,7 @@
 """MassCancels: cancellations of all matching jobs, some in each transaction.
 
-So no other client waits for a hundred thousand jobs. The request is answered at the end. If the
-server ends before, the client asks again. Store thread alone.
+No client waits for a hundred thousand jobs. The request is answered at the end; a client that gets
+no answer asks again. Store thread alone.
 """
 
 from typing import Final
@@ -11,18 +11,17 @@ from purgatory.service.server.commands import ClientRequest
 from purgatory.service.server.jobs.job_index import JobIndex, matches
 from purgatory.service.server.records.job_record import DONE, JobRecord
 
-#: Jobs that a transaction cancels, and examines, at most.
+#: Jobs that a transaction cancels; jobs that it examines.
 PORTION: Final = 150
 LOOKED_AT: Final = 5000
-#: Cancellations that may be under way.
+#: Unfinished cancellations, at most.
 MOST: Final = 64
 
 
 class MassCancel:
     """A cancellation of the jobs up to number `last` that match a request.
 
-    `session`: the key of the request's session, empty for none. `commands`: the request, as often
-    as sent. `after` and `count`: its progress.
+    `session`: see `RememberedReplies.key`. `commands`: the request, as often as sent.
     """
 
     def __init__(
@@ -35,9 +34,9 @@ class MassCancel:
         self.count: int = 0
 
     def next_jobs(self, jobs: JobIndex) -> tuple[list[JobRecord], tuple[int, int], bool]:
-        """Return the next jobs to cancel, the cursor, and if it is the end.
+        """Return the next jobs to cancel, the cursor, and whether it is the end.
 
-        In the order of their submission, the newest first: no job moves in this order meanwhile.
+        By number, the newest first: no job moves in this order.
         """
         wanted = self.request.wanted
         return jobs.look(wanted, "newest", self.after, self._is_meant, PORTION, LOOKED_AT)
@@ -52,23 +51,23 @@ class MassCancels:
     def __init__(self) -> None:
         #: In order of arrival.
         self.running: list[MassCancel] = []
-        self.begun: list[MassCancel] = []  # by the open transaction; run from the next on
-        # Of the first, in the open transaction: cursor, count, and whether finished.
+        self.begun: list[MassCancel] = []  # by the open transaction; run in the next
+        # Of the first, in the open transaction: cursor, count, whether finished.
         self._progress: tuple[tuple[int, int], int, bool] | None = None
 
     def find(self, session: str, seq: int) -> MassCancel | None:
-        """Return the cancellation that a request has begun; None if none exists."""
+        """Return the cancellation that a request has begun, if any."""
         for one in self.running + self.begun:
             if session and one.session == session and one.request.seq == seq:
                 return one
         return None
 
     def note(self, after: tuple[int, int], count: int, *, is_end: bool) -> None:
-        """Note the progress of the first in the open transaction."""
+        """Note the progress of the first."""
         self._progress = (after, count, is_end)
 
     def publish(self) -> None:
-        """Take over the committed transaction's cancellations."""
+        """Keep the open transaction's changes."""
         if self._progress is not None:
             first = self.running[0]
             first.after = self._progress[0]
@@ -81,6 +80,6 @@ class MassCancels:
         self.roll_back()
 
     def roll_back(self) -> None:
-        """Forget the open transaction's progress and new cancellations."""
+        """Forget the open transaction's changes."""
         self._progress = None
         self.begun = []

@@ -1,4 +1,4 @@
-"""NumberOrder: jobs in the order of their submission. Store thread alone."""
+"""NumberOrder: jobs by number, the order of submission. Store thread alone."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -14,7 +14,7 @@ def block_of(number: int) -> int:
 
 
 class NumberOrder:
-    """Jobs by number, about a thousand numbers in each block."""
+    """Jobs by number, in blocks of about a thousand numbers."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, dict[int, JobRecord]] = {}  # no empty ones
@@ -37,9 +37,9 @@ class NumberOrder:
             del self._blocks[key]
 
     def before(self, number: int, blocks: dict[int, int] | None = None) -> Iterator[JobRecord]:
-        """Yield the jobs below a number, the newest first; nothing may change meanwhile.
+        """Yield jobs below a number, the newest first; no job may change meanwhile.
 
-        `blocks`: yield the jobs of these alone.
+        `blocks`: only jobs of these.
         """
         last = block_of(number)
         keys = list(self._blocks) if blocks is None else list(blocks)

@@ -1,8 +1,8 @@
 """WaitingMoves: requests to reschedule jobs that wait for a worker's answer.
 
-A handler may have begun before the server hears of it. So the server asks the worker for the job,
-and answers when the job is back (rescheduled), or its handler has begun (not rescheduled). If the
-server ends before, the client asks again. Store thread alone.
+A handler may have begun before the server hears of it. So the server asks the worker for the job;
+when the job is back, it is rescheduled, but not once its handler has begun. A client that gets no
+answer asks again. Store thread alone.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from typing import Final
 from purgatory.service.errors import ServerBusy
 from purgatory.service.server.commands import ClientRequest
 
-#: Requests that may wait.
+#: Waiting requests, at most.
 MOST: Final = 1000
 
 
@@ -24,16 +24,15 @@ class WaitingMoves:
         self.new: list[ClientRequest] = []
 
     def add(self, command: ClientRequest) -> None:
-        """Have a request wait. Raises ServerBusy."""
+        """Let a request wait. Raises ServerBusy."""
         if len(self.commands) + len(self.new) >= MOST:
             raise ServerBusy(f"{MOST} requests to reschedule jobs wait; expected fewer")
         self.new.append(command)
 
     def take(self, is_decided: Callable[[ClientRequest], bool]) -> list[ClientRequest]:
-        """Remove and return the requests that are decided.
+        """Remove and return the decided requests, new ones too.
 
-        New ones, too: a worker's answer may be in the request's own transaction, and nothing wakes
-        the server later.
+        A worker's answer may be in the request's own transaction: nothing wakes the server later.
         """
         decided: list[ClientRequest] = []
         for waiting in (self.commands, self.new):
@@ -44,10 +43,10 @@ class WaitingMoves:
         return decided
 
     def publish(self) -> None:
-        """Take over the committed transaction's requests."""
+        """Keep the open transaction's requests."""
         self.commands += self.new
         self.new = []
 
     def roll_back(self) -> None:
-        """Forget the open transaction's requests: they are refused."""
+        """Forget the open transaction's requests."""
         self.new = []

@@ -1,6 +1,6 @@
-"""JobRows: queues the ends of jobs for the journal, in the changes of a transaction.
+"""JobRows: queues ends of jobs for the journal, in a transaction. Store thread alone.
 
-A job may be forgotten before the journal has its end. For the store thread.
+A job may be forgotten before the journal has its end.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ _ENDS: Final[dict[int, str]] = {
 
 
 class JobRows:
-    """Adds numbered rows to `changes`; none without a journal."""
+    """Adds numbered rows to `changes`, if a journal is used."""
 
     def __init__(self, numbers: JournalNumbers, changes: Changes) -> None:
         self._numbers = numbers
@@ -31,20 +31,20 @@ class JobRows:
     def add_end(
         self, due: DueJob, state: JobState, attempts: int, ended_ms: int, error: str
     ) -> None:
-        """Queue a job that was due, if `state` is an end."""
+        """Queue a due job, if `state` is an end."""
         job, end = due.record.job, _ENDS.get(state)
         if job is None or end is None or not self._numbers.is_used:
             return
         by_attempt = due.has_begun or state != JobState.CANCELLED
         began_ms = due.begun_ms if by_attempt else 0
         worker = "" if due.holder is None else due.holder.route.hex()
-        # The due time of the job does not follow to an attempt at once.
+        # An attempt at once leaves the job's due time as it was.
         is_again = by_attempt and due.ready_ms > due.record.ended_ms
         due_ms = due.ready_ms if is_again else job.due_ms
         self._add(job, end, due_ms, began_ms, ended_ms, attempts, worker, error)
 
     def add_cancelled(self, operation: "PendingOperation", ended_ms: int) -> None:
-        """Queue a job cancelled before it was due, by a request or by a key."""
+        """Queue a job cancelled before it was due."""
         job, key = operation.job, operation.by_key
         if job is not None:
             error = f"{CANCELLED_BY_KEY}{key}" if key else validation.CANCELLED

@@ -1,7 +1,4 @@
-"""JournalNumbers: numbers the journal's queued rows, and deletes them.
-
-For the store thread.
-"""
+"""JournalNumbers: numbers the journal's queued rows, and deletes them. Store thread alone."""
 
 from purgatory.service.server.records.retention import DELETION_PAUSE_MS, most_deleted
 from purgatory.service.store.rows import JournalPosition, QueueNumbers
@@ -10,7 +7,7 @@ from purgatory.service.store.rows import JournalPosition, QueueNumbers
 class JournalNumbers:
     """The last numbers given to events, extensions and ends of jobs, and confirmed ones.
 
-    `is_used`: a journal exists. The numbers of a rolled back transaction are not used again.
+    `is_used`: a journal exists. A rolled back transaction leaves a gap.
     """
 
     def __init__(self, last: JournalPosition, deleted: QueueNumbers) -> None:
@@ -20,7 +17,7 @@ class JournalNumbers:
         self._jobs = last.jobs
         self._deleted = deleted
         self._confirmed = deleted
-        #: Whether the journal has rows that the store has, too.
+        #: Whether the journal has rows that the store has.
         self.has_deletable: bool = False
         self._paused_until_ms = 0
 
@@ -41,12 +38,12 @@ class JournalNumbers:
         return self._extensions
 
     def next_job(self) -> int:
-        """Return the number of the end of a job."""
+        """Return the number of a new end of a job."""
         self._jobs += 1
         return self._jobs
 
     def confirm(self, position: JournalPosition) -> None:
-        """Note that the journal has all rows up to `position`."""
+        """Note that the journal has the rows up to `position`."""
         self._confirmed = (position.events, position.extensions, position.jobs)
         self._compare()
 
@@ -55,11 +52,11 @@ class JournalNumbers:
         self.has_deletable = any(confirmed > deleted for confirmed, deleted in pairs)
 
     def next_deletion_ms(self) -> int | None:
-        """Return when rows are to be deleted, perhaps in the past; None: no row is."""
+        """Return when rows are to be deleted, perhaps in the past, if any."""
         return self._paused_until_ms if self.has_deletable else None
 
     def select_deletable(self, now_ms: int) -> QueueNumbers:
-        """Return the numbers up to which rows are deleted now."""
+        """Return up to which numbers to delete rows now."""
         self._paused_until_ms = now_ms + DELETION_PAUSE_MS
         events, extensions, jobs = map(_next_of, self._confirmed, self._deleted)
         return events, extensions, jobs

@@ -1,6 +1,6 @@
 """The journal's rows, of a committed transaction or from the store.
 
-For the store thread, and before it for the thread that starts the server.
+Store thread, or starting thread.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ def committed_rows(transaction: Transaction) -> tuple[list[JournalRow], ...]:
 
 
 def operation_rows(transaction: Transaction) -> list[JournalRow]:
-    """Make the rows of submitted operations; jobs have other rows."""
+    """Make the rows of submitted operations, without jobs."""
     rows: list[JournalRow] = []
     for operation in transaction.submitted:
         if operation.job is not None:
@@ -49,7 +49,7 @@ def operation_rows(transaction: Transaction) -> list[JournalRow]:
 
 
 def outcome_rows(transaction: Transaction) -> list[JournalRow]:
-    """Make the rows of ended operations; jobs have other rows."""
+    """Make the rows of ended operations, without jobs."""
     rows: list[JournalRow] = []
     for operation, record, at_ms, _ in transaction.outcomes:
         if record.job is not None:
@@ -88,7 +88,6 @@ def job_row(queued: QueuedJob) -> JournalRow:
 
 
 def _in_rows(values: list[Any], size: int) -> list[Any]:
-    """Return flat values as tuples of `size`."""
     if not values:  # mostly
         return []
     iterator = iter(values)
@@ -109,7 +108,7 @@ def stored_operation_row(row: StoredOperation) -> JournalRow:
 
 
 def stored_outcome_row(outcome: StoredOutcome, row: StoredOperation) -> JournalRow:
-    """Make the row of a stored outcome of the operation `row`."""
+    """Make the row of a stored outcome."""
     ended = OutcomeRow(
         op_id=row.op_id,
         kind=row.kind,

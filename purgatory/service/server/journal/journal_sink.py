@@ -1,7 +1,7 @@
 """JournalSink: the interface between a server and its journal.
 
-Rows have increasing numbers from the store, which are never reused. The store keeps each row until
-the sink has confirmed it, and gives the sink all later rows again after a crash.
+Rows have increasing numbers, never reused. The store keeps each row until the sink has confirmed
+it; after a crash it gives the sink later rows again.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,9 +13,9 @@ from purgatory.service.store.rows import JournalPosition
 class JournalStats(NamedTuple):
     """The figures of a journal at one moment.
 
-    `waiting_rows`: committed, and in no file yet. `lag_s`: for how long the oldest of these has
-    waited at most, or 0. `failures`: failed attempts to write since the start. `is_behind`: rows
-    were refused; the journal gets them at the next start of the server.
+    `waiting_rows`: committed, and in no file yet; the oldest has waited for `lag_s` at most.
+    `failures`: failed attempts to write since the start. `is_behind`: rows were refused; the
+    journal gets them at the server's next start.
     """
 
     waiting_rows: int
@@ -27,18 +27,18 @@ class JournalStats(NamedTuple):
 Confirm = Callable[[JournalPosition], None]
 
 #: A number, then the values of a trace's `Operation`, `OutcomeRow`, `KeyEvent`, `Extension` or
-#: `JobRow`: plain tuples, which are faster to make than named tuples.
+#: `JobRow`, as tuples: these are faster to make than named tuples.
 JournalRow = tuple[Any, ...]
 
 
 class JournalSink(Protocol):
-    """The journal as a server needs it."""
+    """The journal of a server."""
 
     def start(self, source: str, confirm: Confirm) -> JournalPosition:
-        """Begin, and return the numbers up to which rows are safe already.
+        """Begin; return the numbers up to which rows are safe.
 
-        `source` identifies the database that gives the numbers, [0-9a-z]+. The sink calls
-        `confirm`, from any thread, when more rows are safe. An error ends the server's start.
+        `source` identifies the database, [0-9a-z]+. The sink calls `confirm`, from any thread, when
+        more rows are safe. An error ends the server's start.
         """
 
     def write(
@@ -49,9 +49,9 @@ class JournalSink(Protocol):
         extensions: Sequence[JournalRow] = (),
         jobs: Sequence[JournalRow] = (),
     ) -> None:
-        """Take committed rows, of each table in order of their numbers.
+        """Take committed rows, of each table by number.
 
-        Called by the store thread: must return at once, and raise nothing.
+        The store thread calls it: it must return at once, and raise nothing.
         """
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """Gives the journal, at the start of a server, what it has missed.
 
-The journal may have less than the database, after a crash or a full disk; and more, if the database
-lost the end of its log, or is an older copy. For the starting thread, before the store thread runs.
+The journal may have less than the database, after a crash or a full disk; or more, if the database
+is an older copy or lost the end of its log. Starting thread alone.
 """
 
 import logging
@@ -35,9 +35,9 @@ def start_journal(
     confirm: Confirm,
     commit: Callable[[Changes], None],
 ) -> JournalPosition:
-    """Start a journal, give it the missing rows, and return its position.
+    """Start a journal, give it the missing rows, return its position.
 
-    `commit` writes changes to the store. Raises StoreError, and errors of the journal.
+    `commit` writes changes. Raises StoreError, and errors of the journal.
     """
     position = sink.start(str(store.metadata()[DATABASE_ID]), confirm)
     _go_on_above(store.last_numbers(), position, state)
@@ -47,7 +47,7 @@ def start_journal(
 
 
 def _end_cancelled(store: Store, state: ServerState, commit: Callable[[Changes], None]) -> None:
-    """Queue the jobs cancelled while running: their attempts have ended by now.
+    """Queue the jobs cancelled while running: their attempts have ended.
 
     If the disk is full, the next start does it.
     """
@@ -69,7 +69,7 @@ def _end_cancelled(store: Store, state: ServerState, commit: Callable[[Changes],
 
 
 def _go_on_above(stored: JournalPosition, position: JournalPosition, state: ServerState) -> None:
-    """Use no number of the journal again: it would drop the row as known."""
+    """Reuse no number of the journal: it would drop the row as known."""
     for name, last, journaled in zip(stored._fields, stored, position, strict=True):
         if journaled > last:
             log.error(
@@ -85,7 +85,7 @@ def _go_on_above(stored: JournalPosition, position: JournalPosition, state: Serv
 
 
 def replay_to_journal(store: Store, sink: JournalSink, position: JournalPosition) -> None:
-    """Write to the journal what the store has beyond `position`. Raises StoreError."""
+    """Write what the store has beyond `position` to the journal. Raises StoreError."""
     for rows in in_portions(store.submissions(position.operations), _CHUNK):
         sink.write([stored_operation_row(row) for row in rows if row.need], [])
     for outcomes in in_portions(store.outcomes_without_results(position.outcomes), _CHUNK):

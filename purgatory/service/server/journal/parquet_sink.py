@@ -1,9 +1,9 @@
 """ParquetSink: writes a server's operations and outcomes as Parquet files.
 
-The store thread hands over committed rows; the journal's thread, `purgatory-journal`, writes them
-and confirms rows on disk. The names of the files have the numbers of their rows, so after a crash
-the journal continues behind its last file: every row is in exactly one file. One thread calls
-`start` and `close`.
+The store thread hands over committed rows; the journal's thread, `purgatory-journal`, writes and
+confirms them. The names of files have the numbers of their rows, so after a crash the journal
+continues behind its last file: every row is in exactly one file. One thread calls `start` and
+`close`.
 """
 
 import logging
@@ -26,8 +26,8 @@ log: logging.Logger = logging.getLogger(__name__)
 
 _TABLES: Final[tuple[Table[Any], ...]] = (OPERATIONS, OUTCOMES, EVENTS, EXTENSIONS, JOBS)
 _keys: Final = itemgetter(1 + OPERATIONS.names.index("keys"))  # of an operation
-# So many characters of keys count as a row: long rows would take too much memory, and writing
-# takes several times as much.
+# So many characters of keys count as a row: long rows take more memory, and several times as long
+# to write.
 _KEY_LENGTH_PER_ROW: Final = 128
 _OTHER_DATABASE: Final = (
     "%s: the journal is of another database, and has nothing of the server's: restore a backup if "
@@ -38,10 +38,9 @@ _values: Final = itemgetter(slice(1, None))
 
 
 class _CommittedRows(NamedTuple):
-    """The rows of one transaction.
+    """The rows of a transaction, by table in the order of `JournalPosition`.
 
-    `tables`: in the order of `JournalPosition`. `size`: how many rows. `weight`: as how many rows
-    they count in memory.
+    `size`: how many rows. `weight`: as how many rows they count in memory.
     """
 
     tables: tuple[Sequence[Any], ...]
@@ -58,19 +57,17 @@ def _committed_rows(operations: Sequence[JournalRow], *others: Sequence[Any]) ->
 class ParquetSink:
     """Writes Parquet files every `seconds`; see `JournalSink`.
 
-    Each table has a subdirectory of `directory`. Only the server's user may read the files, under
-    any umask.
+    Each table has a subdirectory. Only the server's user may read the files, under any umask.
     """
 
     def __init__(self, directory: Path, *, seconds: float) -> None:
         self._directory = directory
         self._seconds = seconds
         self._writer: JournalWriter[_CommittedRows] | None = None
-        # Rows were refused, so all later ones are, too. Only the store thread writes this and the
-        # next two.
+        # Rows were refused, so all later ones are. The store thread writes this and the next two.
         self._behind = False
         self._posted_rows = 0
-        self._waiting_since = 0.0  # when the first waiting row came; seconds, monotonic
+        self._waiting_since = 0.0  # when the first waiting row came, monotonic seconds
         self._rows: _RowBuffer | None = None
 
     def start(self, source: str, confirm: Confirm) -> JournalPosition:
@@ -94,7 +91,7 @@ class ParquetSink:
         extensions: Sequence[JournalRow] = (),
         jobs: Sequence[JournalRow] = (),
     ) -> None:
-        """See `JournalSink`. If the disk fails for long, later rows wait in the store."""
+        """See `JournalSink`. If the disk fails for long, rows wait in the store."""
         if self._behind or self._writer is None:
             return
         try:
@@ -111,7 +108,7 @@ class ParquetSink:
         return 0 if self._rows is None else self._posted_rows - self._rows.written_rows
 
     def stats(self) -> JournalStats:
-        """Return the figures. Any thread."""
+        """Return the figures; any thread."""
         rows, writer, waiting = self._rows, self._writer, self._waiting_rows()
         since = 0.0 if rows is None else max(self._waiting_since, rows.written_at)
         return JournalStats(
@@ -144,8 +141,7 @@ class _RowBuffer:
         self._pace = pace
         self._batches: list[_CommittedRows] = []
         self._weight = 0
-        # Read by other threads: how many rows were written, and when the last successful write
-        # began.
+        # For other threads: written rows, and when the last successful write began.
         self.written_rows = 0
         self.written_at = 0.0
         self._lock = JournalLock(directory)
@@ -187,7 +183,7 @@ class _RowBuffer:
         return self._batches[:]
 
     def _drop(self, batches: list[_CommittedRows]) -> None:
-        """Drop the first batches, pausing after each portion of rows."""
+        """Drop the first batches, with a pause after each portion of rows."""
         del self._batches[: len(batches)]
         size = 0
         while batches:
@@ -199,7 +195,7 @@ class _RowBuffer:
                 self._pace.pause()
 
     def _append(self, batches: list[_CommittedRows]) -> None:
-        # After a failed attempt, files have some of the rows, confirmed already: skip those.
+        # After a failed attempt, files have some of the rows: skip those.
         before = self.position
         try:
             tables = zip(*[rows.tables for rows in batches], strict=True)
@@ -220,7 +216,6 @@ def _files(directory: Path, table: Table[Any], source: str, pace: WritePace) -> 
 def _numbered(
     batches: Iterable[Sequence[tuple[Any, ...]]], after: int
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Yield number and values of each row numbered above `after`."""
     for rows in batches:
         if rows and rows[0][0] <= after:
             rows = [row for row in rows if row[0] > after]  # noqa: PLW2901  # some were written

@@ -1,4 +1,4 @@
-"""DueJob: a due job, at the server. Store thread alone."""
+"""DueJob: a due job at the server. Store thread alone."""
 
 from typing import Final
 
@@ -13,11 +13,10 @@ ANY_TIME: Final = -1
 class DueJob:
     """A due job: `record` is its outcome, `attempts` counts ended attempts.
 
-    `state`: as in a `JobRecord`, but perhaps newer; SCHEDULED: moved to a later time.
-    A worker may hold the job (`holder`, until `until_ms`) before the handler begins: the job is
-    ready until it `has_begun`. `begun_ms`: of the latest attempt. `max_attempts`: of the latest
-    holder. `at_ms`: when a scheduled or retrying job is ready again. A first attempt begins within
-    `start_within_ms` of `due_ms`, or never.
+    `state`: as in a `JobRecord`, but perhaps newer; SCHEDULED: moved to a later time. A worker may
+    hold the job (`holder`, until `until_ms`): the job is ready until it `has_begun`. `begun_ms`: of
+    the latest attempt. `max_attempts`: of the latest holder. `at_ms`: when a scheduled or retrying
+    job is ready. A first attempt begins within `start_within_ms` of `due_ms`, or never.
     """
 
     __slots__ = (
@@ -86,7 +85,7 @@ class DueJob:
 
     @property
     def start_by_ms(self) -> int:
-        """The latest start of the first attempt; 0: any time."""
+        """When the first attempt has to begin; 0: any time."""
         if self.start_within_ms == ANY_TIME or self.attempts:
             return 0
         return self.due_ms + self.start_within_ms

@@ -16,9 +16,9 @@ from purgatory.service.store.rows import MAX_BATCH, StoredOperation
 log: logging.Logger = logging.getLogger(__name__)
 
 _JOB_BYTES: Final = 200
-# Unreadable jobs are leased again after so long.
+# Unreadable jobs are leased again after this time.
 RETRY_MS: Final = 1000
-#: Jobs read at once: mostly those of a row, decoded as a whole.
+#: Jobs read at once: mostly a row, decoded as a whole.
 PORTION: Final = MAX_BATCH
 
 
@@ -30,10 +30,7 @@ class JobFrames:
         self._store = store
 
     def assign(self, now_ms: int) -> list[tuple[bytes, bytes]]:
-        """Lease jobs to workers with room; return routes and frames.
-
-        The notices about earlier leases come first.
-        """
+        """Lease jobs to workers; return routes and frames, notices first."""
         notices = [(route, encode(message)) for route, message in self._leases.take_notices()]
         given = self._leases.assign(now_ms)
         by_worker: dict[bytes, list[LeasedJob]] = {}

@@ -1,4 +1,4 @@
-"""JobGroup: the jobs and the workers of one client name. Store thread alone."""
+"""JobGroup: jobs and workers of a client name. Store thread alone."""
 
 from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.leases.ready_jobs import ReadyJobs
@@ -9,7 +9,7 @@ from purgatory.service.server.limits.kind_limits import KindLimits
 class JobGroup:
     """The ready jobs by kind, and the workers, which take turns.
 
-    `limits`: of the kinds, for all groups.
+    `limits`: of the kinds in all groups.
     """
 
     __slots__ = ("_limits", "ready", "workers")
@@ -20,7 +20,7 @@ class JobGroup:
         self.workers: dict[bytes, WorkerConnection] = {}  # by route, the next one first
 
     def put(self, job: DueJob, *, first: bool = False) -> None:
-        """Queue a job; `first`: before others of its kind and priority."""
+        """Queue a job; `first`: before all of its kind and priority."""
         waiting = self.ready.get(job.kind)
         if waiting is None:
             waiting = self.ready[job.kind] = ReadyJobs()
@@ -34,7 +34,7 @@ class JobGroup:
             del self.ready[job.kind]
 
     def pop_for(self, worker: WorkerConnection, now_ms: int) -> DueJob | None:
-        """Remove the next job that fits a worker; the worker's kinds take turns."""
+        """Remove the next job for a worker; the worker's kinds take turns."""
         for at, kind in enumerate(worker.turns):
             waiting = self.ready.get(kind)
             if waiting is not None and self._is_open(worker, kind, now_ms):
@@ -63,7 +63,7 @@ class JobGroup:
     def assign(self, limit: int, now_ms: int) -> list[tuple[WorkerConnection, DueJob]]:
         """Give out up to `limit` jobs; the caller makes the leases."""
         given: list[tuple[WorkerConnection, DueJob]] = []
-        idle = 0  # workers in a row that got nothing
+        idle = 0  # workers in a row without a job
         while idle < len(self.workers) and len(given) < limit and self.ready:
             worker = next(iter(self.workers.values()))
             self.workers[worker.route] = self.workers.pop(worker.route)
@@ -78,17 +78,17 @@ class JobGroup:
         return given
 
     def has_work(self, now_ms: int) -> bool:
-        """Whether a worker could get a job now."""
+        """Whether a worker could get a job."""
         return bool(self.ready) and any(
             self.has_work_for(worker, now_ms) for worker in self.workers.values()
         )
 
     def opens_ms(self, now_ms: int) -> int | None:
-        """Return when a rate limit next allows a job; None: never."""
+        """Return when a rate limit next allows a job, if ever."""
         times = [self._limits.next_ms(kind, now_ms) for kind in self.ready]
         return min([at_ms for at_ms in times if at_ms is not None], default=None)
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no jobs and no workers."""
+        """Whether jobs and workers are absent."""
         return not (self.ready or self.workers)

@@ -5,15 +5,15 @@
               ├─ later <┤ failed, or lost: the lease has ended, or the connection
               └─ dead <─┘ after the last attempt, until it is sent again or dropped
 
-An attempt begins with its handler. If a lease is lost before, the job is ready again, in its place.
-For a worker that does not report the beginning, an attempt begins with the lease.
+An attempt begins with its handler; for a worker that does not report the beginning, with the lease.
+If a lease is lost before, the job is ready again, in its place.
 
 The disk has the due job (its outcome), its number of ended attempts, and whether done or dead;
-`LeaseEnds` changes the jobs here after the commit. A lease is in memory alone: a restart ends all
-leases. Each lease has a token above all earlier ones, even of earlier runs: storage that remembers
-the highest can refuse a worker that has lost its lease (a fencing token).
+`LeaseEnds` changes the jobs here after the commit. Leases are in memory alone. A lease's token is
+above all earlier ones, even of earlier runs: storage that remembers the highest can refuse a worker
+that has lost its lease (a fencing token).
 
-Store thread alone; `counts` may be read by any.
+Store thread alone; any may read `counts`.
 """
 
 from collections.abc import Callable
@@ -36,21 +36,21 @@ from purgatory.service.server.records.job_record import (
     SCHEDULED,
 )
 
-#: Jobs leased after one transaction, at most.
+#: Jobs leased at once, at most.
 MAX_ASSIGNED: Final = 512
-#: After so many losses an attempt begins with the lease: otherwise a handler could
-#: kill each worker before the server hears of the beginning, for ever.
+#: After so many losses an attempt begins with the lease: a handler could kill each worker before
+#: the server hears of the beginning, for ever.
 MAX_LOSSES: Final = 5
-#: Why a ready job, of a kind without a limit, is not with a worker.
+#: Why a ready job, of a kind without a limit, has no worker.
 NO_WORKER: Final = "no worker of this client for this kind"
 BUSY: Final = "the workers are busy"
-#: A token is the epoch, about Unix seconds, and in so many bits a count: a million leases a second,
-#: and below 2^53, so exact in JavaScript, until 2242.
+#: A token is the epoch, about Unix seconds, then in so many bits a count: a million leases a
+#: second. It is below 2^53, so exact in JavaScript, until 2242.
 COUNT_BITS: Final = 20
 
 
 class JobCounts(NamedTuple):
-    """The numbers of waiting, leased and dead jobs."""
+    """How many jobs wait, are leased, and are dead."""
 
     waiting: int
     leased: int
@@ -58,7 +58,7 @@ class JobCounts(NamedTuple):
 
 
 class JobLeases:
-    """All due jobs that are not done. `epoch` is above those of earlier runs."""
+    """All due jobs that are not done. `epoch` is above earlier runs'."""
 
     def __init__(self, epoch: int) -> None:
         self.by_number: dict[int, DueJob] = {}
@@ -70,24 +70,23 @@ class JobLeases:
         self._last_token = epoch << COUNT_BITS
         self._leased = 0
         self._dead = 0
-        #: By route: connections that let a lease lapse and have sent nothing since.
+        #: By route: connections silent since a lease lapsed.
         self.lapsed: dict[bytes, WorkerConnection] = {}
-        #: Called after the commit with each job whose `state` or `at_ms` has changed.
+        #: Called after the commit with a job whose `state` or `at_ms` has changed.
         self.on_moved: Callable[[DueJob], None] | None = None
-        #: Leases whose jobs were cancelled or moved, by route, and whether the server wants the
-        #: jobs back.
+        #: Leases of cancelled or moved jobs, by route and whether to recall them.
         self.untold: dict[tuple[bytes, bool], list[Lease]] = {}
-        #: Begun jobs with `start_within` that the store does not know to have begun.
+        #: Begun jobs with `start_within`, not yet in the store.
         self.begun: list[DueJob] = []
 
     @property
     def counts(self) -> JobCounts:
-        """Return how many jobs there are."""
+        """Return the numbers of jobs."""
         leased, dead = self._leased, self._dead
         return JobCounts(len(self.by_number) - leased - dead, leased, dead)
 
     def groups(self, client: str | None = None) -> list[JobGroup]:
-        """Return the groups, or that of a client; any thread."""
+        """Return all groups, or a client's; any thread."""
         if client is None:
             return list(self._groups.values())
         group = self._groups.get(client)
@@ -112,7 +111,7 @@ class JobLeases:
         return worker
 
     def drop_worker(self, route: bytes, client: str) -> list[DueJob]:
-        """Forget an ended connection; return its jobs, the last first, to put back."""
+        """Forget a connection; return its jobs, the last first, to put back."""
         group = self._staffed.get(client)
         worker = None if group is None else group.workers.pop(route, None)
         self.lapsed.pop(route, None)
@@ -129,14 +128,14 @@ class JobLeases:
         return jobs
 
     def _move(self, job: DueJob, state: int, at_ms: int = 0) -> None:
-        """The only place that changes a job's state."""
+        """Change the state of a job: no other code does."""
         job.state = state
         job.at_ms = at_ms
         if self.on_moved is not None:
             self.on_moved(job)
 
     def add(self, job: DueJob, at_ms: int = 0) -> None:
-        """Have a due job wait, from `at_ms` on."""
+        """Let a due job wait, until `at_ms`."""
         self.by_number[job.record.seq] = job
         if at_ms:
             self._wait_until(job, at_ms)
@@ -160,20 +159,20 @@ class JobLeases:
         self._bury(job)
 
     def held(self, client: str, number: int, token: int) -> DueJob | None:
-        """Return the job of a lease; None if ended."""
+        """Return the job of a lease, unless the lease has ended."""
         job = self.by_number.get(number)
         if job is None or job.holder is None or job.token != token:
             return None
         return job if job.record.client.name == client else None
 
     def keep(self, client: str, number: int, token: int, now_ms: int) -> DueJob | None:
-        """Extend a lease from now; return its job, None if ended."""
+        """Extend a lease; return its job, None if ended."""
         job = self.held(client, number, token)
         if job is None or job.holder is None:
             return None
         before_ms = job.until_ms
         job.until_ms = now_ms + job.holder.lease_ms
-        if job.until_ms < before_ms:  # the worker has asked for shorter leases meanwhile
+        if job.until_ms < before_ms:  # the worker now asks for shorter leases
             self.lease_times.watch(job)
         return job
 
@@ -200,25 +199,25 @@ class JobLeases:
             self._tell(job, recall=True)
 
     def cancel(self, job: DueJob, reason: str) -> None:
-        """Have the attempt of a lease be the last, and tell the worker."""
+        """Make an attempt the last, and tell the worker."""
         job.is_cancelled = True
         job.cancel_reason = reason
         self._tell(job, recall=False)
 
     def _tell(self, job: DueJob, *, recall: bool) -> None:
-        """Tell the worker that holds a job, if any; see `CancelLeases`."""
+        """Tell the worker of a job; see `CancelLeases`."""
         worker = job.holder
         if worker is not None and worker.begins:
             lease = Lease(job.record.seq, job.token)
             self.untold.setdefault((worker.route, recall), []).append(lease)
 
     def take_notices(self) -> list[tuple[bytes, CancelLeases]]:
-        """Return the messages for workers about their leases, with their routes."""
+        """Return messages about leases, with routes."""
         taken, self.untold = self.untold, {}
         return [(route, CancelLeases(leases, recall)) for (route, recall), leases in taken.items()]
 
     def hear(self, route: bytes) -> None:
-        """Give jobs again to a lapsed connection: it sent a request."""
+        """Give a lapsed connection jobs again, after its request."""
         worker = self.lapsed.pop(route, None)
         if worker is not None:
             worker.has_lapsed = False
@@ -238,7 +237,7 @@ class JobLeases:
                 self.limits.count(kind, -1)
 
     def why(self, job: DueJob, now_ms: int) -> str:
-        """Return why a ready job is not with a worker; else empty."""
+        """Return why a ready job has no worker; else empty."""
         if not job.is_waiting:
             return ""
         reason = self.limits.blocked(job.kind, now_ms)
@@ -252,16 +251,16 @@ class JobLeases:
     # Called after the commit.
 
     def finish(self, job: DueJob, state: int = DONE) -> None:
-        """Forget a job: it is done, cancelled or dropped."""
+        """Forget a job that is done, cancelled or dropped."""
         self._release(job)
         del self.by_number[job.record.seq]
         self._drop_if_empty(job.record.client.name)
         self._move(job, state)
 
     def move(self, job: DueJob, at_ms: int, now_ms: int) -> None:
-        """Have a job without a worker be due at `at_ms`; 0: now."""
+        """Let a job without a worker be due at `at_ms`, `now_ms` or later."""
         self._release(job)
-        job.due_ms = at_ms or now_ms
+        job.due_ms = at_ms
         if at_ms > now_ms:
             self._wait_until(job, at_ms)
         else:
@@ -269,7 +268,7 @@ class JobLeases:
         self.times.watch_start(job)
 
     def put_back(self, job: DueJob, *, counts: bool, at_ms: int = 0) -> None:
-        """Have a job wait again, from `at_ms` on; `counts`: an attempt has ended."""
+        """Let a job wait again, until `at_ms`; `counts`: an attempt has ended."""
         if not counts and job.holder is not None:  # the lease made no attempt
             self.limits.give_back(job.kind)
         self._release(job)
@@ -286,7 +285,7 @@ class JobLeases:
         self._bury(job)
 
     def revive(self, job: DueJob) -> None:
-        """Have a dead job wait for its first attempt, at any time."""
+        """Let a dead job wait for its first attempt, at any time."""
         self._release(job)
         job.attempts = 0
         job.start_within_ms = ANY_TIME
@@ -297,7 +296,6 @@ class JobLeases:
         self._move(job, DEAD)
 
     def _release(self, job: DueJob) -> None:
-        """Take a job from its worker, its queue, or the dead."""
         number = job.record.seq
         if job.holder is not None:
             if not job.holder.has_lapsed:
@@ -315,7 +313,7 @@ class JobLeases:
             self.times.waiting -= 1
 
     def assign(self, now_ms: int) -> list[tuple[WorkerConnection, DueJob]]:
-        """Lease jobs to workers with room, up to MAX_ASSIGNED; return the pairs."""
+        """Lease up to MAX_ASSIGNED jobs to workers with room."""
         lease_times = self.lease_times
         lease_times.looked_ms = max(lease_times.looked_ms, now_ms)
         for job in self.times.take_ready(now_ms):

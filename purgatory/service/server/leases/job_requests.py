@@ -22,7 +22,7 @@ from purgatory.service.server.validation import RequestValidator
 if TYPE_CHECKING:
     from purgatory.service.server.transactions.transaction import Transaction
 
-#: The shortest lease, and the most kinds of a connection.
+#: The shortest lease; the most kinds of a connection.
 MIN_LEASE_MS: Final = 100
 MAX_KINDS: Final = 1000
 _MAX_ATTEMPTS: Final = 1 << 31
@@ -30,14 +30,14 @@ _HOWS: Final = frozenset(How)
 
 
 class JobRequests:
-    """Carries out requests about `leases`. Raises `Refused`."""
+    """Carries out requests, or raises `Refused`."""
 
     def __init__(self, leases: JobLeases, validator: RequestValidator) -> None:
         self._leases = leases
         self._validator = validator
 
     def work(self, _: "Transaction", command: "ClientRequest", request: Work) -> Working:
-        """Note which jobs a worker wants; they are leased after the commit."""
+        """Note which jobs a worker wants."""
         self._check_work(request)
         self._leases.worker(command.route, command.client).ask(request)
         return Working(request.seq)

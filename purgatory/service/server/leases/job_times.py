@@ -6,22 +6,22 @@ from typing import Final
 from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.records.job_record import DEAD
 
-# So many stale entries may be in a heap, and as many as jobs wait.
+# Stale entries of a heap, beside as many as jobs wait.
 _STALE_ENTRIES: Final = 1024
 
 
 class JobTimes:
-    """The times of the jobs of `by_number`. An entry is stale if the job has another time."""
+    """Times of the jobs of `by_number`. An entry is stale if the job has another time."""
 
     def __init__(self, by_number: dict[int, DueJob]) -> None:
         self._by_number = by_number
         self._later: list[tuple[int, int]] = []  # a heap: ready time, number
         self._starts: list[tuple[int, int]] = []  # a heap: latest start, number
-        #: How many jobs wait for a time.
+        #: Jobs that wait for a time.
         self.waiting: int = 0
 
     def wait(self, job: DueJob) -> None:
-        """Have `take_ready` find a job at its `at_ms`."""
+        """Let `take_ready` find a job at its `at_ms`."""
         self.waiting += 1
         heappush(self._later, (job.at_ms, job.record.seq))
         if len(self._later) > 2 * self.waiting + _STALE_ENTRIES:
@@ -33,7 +33,7 @@ class JobTimes:
         return job if job is not None and job.at_ms == entry[0] else None
 
     def take_ready(self, now_ms: int) -> list[DueJob]:
-        """Return due jobs, each once; the caller changes their states."""
+        """Return ready jobs, each once; the caller changes their states."""
         found: dict[int, DueJob] = {}  # by number: a job moved to the same time has two entries
         while self._later and self._later[0][0] <= now_ms:
             job = self._waiting_job(heappop(self._later))
@@ -43,7 +43,7 @@ class JobTimes:
         return list(found.values())
 
     def watch_start(self, job: DueJob) -> None:
-        """Have `take_not_begun` find a job, if it is to begin within a time."""
+        """Let `take_not_begun` find a job that has to begin within a time."""
         if job.start_by_ms:
             heappush(self._starts, (job.start_by_ms, job.record.seq))
             if len(self._starts) > 2 * len(self._by_number) + _STALE_ENTRIES:
@@ -57,7 +57,7 @@ class JobTimes:
         return job
 
     def take_not_begun(self, now_ms: int) -> list[DueJob]:
-        """Return the jobs that were to begin before `now_ms`; each once."""
+        """Return the jobs that had to begin before `now_ms`, each once."""
         found: list[DueJob] = []
         while self._starts and self._starts[0][0] < now_ms:
             job = self._starting_job(heappop(self._starts))

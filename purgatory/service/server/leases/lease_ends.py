@@ -1,6 +1,6 @@
 """LeaseEnds: a transaction's changes of due jobs. Store thread alone.
 
-Writes rows to the transaction's changes; the jobs change after the commit.
+Jobs change after the commit.
 """
 
 from collections.abc import Callable
@@ -19,16 +19,16 @@ from purgatory.service.store.rows import KEPT_ATTEMPTS, JobState
 LEASE_ENDED: Final = "LeaseEnded: the worker did not keep its lease"
 WORKER_GONE: Final = "WorkerGone: the connection of the worker has ended"
 NOT_BEGUN: Final = "not begun in time"
-# Looked up once: Python 3.11 calls a function for each access to an enum's member.
+# Looked up once: Python 3.11 calls a function for each access to a member.
 _DONE: Final = How.DONE
 _RETURNED: Final = How.RETURNED
 _JOB_DONE: Final = JobState.DONE
-# Characters of an error kept with an attempt; the job keeps its last error whole.
+# Characters of an error kept with an attempt; the job keeps its last error.
 _KEPT_ERROR: Final = 500
 
 
 class LeaseEnds:
-    """What becomes of due jobs in a transaction at `now_ms` that writes `changes`.
+    """Changes of due jobs at `now_ms`, written to `changes`.
 
     A job, or its attempt, ends once in a transaction; a job that then waits may be cancelled or
     moved.
@@ -42,17 +42,14 @@ class LeaseEnds:
         self._rows = JobRows(state.journal_numbers, changes)
         self._changes = changes
         self._now_ms = now_ms
-        self._jobs: dict[int, DueJob] = {}  # that have changed, by number
-        self._waits: dict[int, int] = {}  # of these, those that wait then: number -> attempts
+        self._jobs: dict[int, DueJob] = {}  # changed ones, by number
+        self._waits: dict[int, int] = {}  # of these, those that wait: number -> attempts
         self._cancelled: dict[int, str] = {}  # running last attempts: number -> reason
         self._not_begun: list[DueJob] = []
         self._effects: list[Callable[[], None]] = []
 
     def expire(self, grace_ms: int) -> None:
-        """End leases whose time is over, and jobs not begun in time.
-
-        `grace_ms`: see `LeaseTimes`.
-        """
+        """End overdue leases, and jobs not begun in time; `grace_ms`: see `LeaseTimes`."""
         for job in reversed(self._leases.lease_times.ended(self._now_ms, grace_ms)):
             if self._begin(job):
                 self._effects.append(partial(self._leases.lapse, job))
@@ -63,7 +60,7 @@ class LeaseEnds:
                 self.cancel(job, NOT_BEGUN)
 
     def lose(self, job: DueJob, error: str) -> None:
-        """End a lost lease: a begun attempt has failed."""
+        """End a lost lease: an attempt has failed, if begun."""
         if self._begin(job):
             self._lose(job, error)
 
@@ -83,14 +80,14 @@ class LeaseEnds:
             self._effects.append(partial(self._leases.put_back, job, counts=False))
 
     def finish(self, client: str, end: LeaseEnd) -> bool:
-        """End a lease as its worker says; False if it has ended before."""
+        """End a lease as its worker reports; False if it has ended."""
         job = self._leases.held(client, end.number, end.token)
         if job is None or not self._begin(job):
             return False
         if end.how == _RETURNED:
             self._return(job)
             return True
-        if not job.has_begun:  # the end reports the beginning, too
+        if not job.has_begun:  # the end reports the beginning
             job.begun_ms = self._now_ms
         if end.how == _DONE:
             if job.attempts:
@@ -104,10 +101,10 @@ class LeaseEnds:
         return True
 
     def cancel(self, job: DueJob, reason: str) -> bool:
-        """Cancel a job for `reason`; False if it has ended, or is dead.
+        """Cancel a job; False if it has ended, or is dead.
 
-        Without a worker, the job ends at once. Else the attempt is the last, and the job ends done
-        if the handler succeeds; a worker that has not begun the handler gives the job back.
+        Without a worker, the job ends at once. Else its attempt is the last, and the job is done if
+        the handler succeeds; a worker that has not begun the handler gives the job back.
         """
         number = job.record.seq
         if number not in self._leases.by_number or job.is_dead:
@@ -130,7 +127,7 @@ class LeaseEnds:
         self._effects.append(partial(self._leases.cancel, job, reason))
 
     def write_begun(self) -> None:
-        """Write begun jobs, or a restart would cancel them."""
+        """Write begun jobs: else a restart would cancel them."""
         for job in self._leases.begun:
             number = job.record.seq
             is_alive = number in self._leases.by_number and number not in self._jobs
@@ -139,16 +136,16 @@ class LeaseEnds:
         self._effects.append(self._leases.begun.clear)
 
     def recall(self, job: DueJob) -> bool:
-        """Ask the worker for a job not begun; False if none is asked."""
+        """Ask the worker for a job not begun; False if no worker is asked."""
         if job.holder is None or job.has_begun or job.record.seq in self._jobs:
             return False
         self._leases.recall(job)
         return True
 
     def move(self, job: DueJob, at_ms: int) -> bool:
-        """Move a job to `at_ms`; 0: now. False if it runs, or has ended.
+        """Move a job to `at_ms`, or now if that is over. False if it runs, or has ended.
 
-        A leased job is due now; see `recall` for another time.
+        A leased job stays due now; see `recall` for a later time.
         """
         number = job.record.seq
         if number not in self._leases.by_number or job.is_dead or self._is_cancelled(job):
@@ -166,7 +163,7 @@ class LeaseEnds:
         return True
 
     def end_dead(self, number: int, *, drop: bool) -> bool:
-        """Retry a dead job or, with `drop`, forget it; False if none exists."""
+        """Retry a dead job, or `drop` it; False if none exists."""
         job = self._leases.by_number.get(number)
         if job is None or not job.is_dead or not self._begin(job):
             return False
@@ -180,7 +177,7 @@ class LeaseEnds:
         return True
 
     def _begin(self, job: DueJob) -> bool:
-        """Note that a job changes; False if it does so already."""
+        """Note that a job changes; False if it has changed."""
         number = job.record.seq
         if number in self._jobs:
             return False
@@ -188,7 +185,7 @@ class LeaseEnds:
         return True
 
     def _is_cancelled(self, job: DueJob) -> bool:
-        """Whether the attempt of a job is its last."""
+        """Whether the present attempt is the last."""
         return job.is_cancelled or job.record.seq in self._cancelled
 
     def _reason(self, job: DueJob) -> str:
@@ -213,7 +210,6 @@ class LeaseEnds:
         self._effects.append(partial(self._leases.put_back, job, counts=True, at_ms=at_ms))
 
     def _keep_attempt(self, job: DueJob, error: str) -> None:
-        """Write an ended attempt for `jobs show`."""
         seq, number = job.record.seq, job.attempts + 1
         worker = "" if job.holder is None else job.holder.route.hex()
         row = (seq, job.token, number, job.begun_ms, self._now_ms)
@@ -256,10 +252,10 @@ class LeaseEnds:
         """Change the jobs, after the commit."""
         for effect in self._effects:
             effect()
-        self._effects.clear()  # leaves no cycle: some refer to this object
+        self._effects.clear()  # some refer to this object: a cycle
 
     def roll_back(self) -> None:
-        """Leave the jobs unchanged; ended leases end a little later."""
+        """Leave the jobs unchanged: their leases end later."""
         self._effects.clear()  # see `publish`
         for job in self._jobs.values():
             if job.holder is not None:

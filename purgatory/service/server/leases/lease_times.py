@@ -1,13 +1,13 @@
-"""LeaseTimes: when leases end, and how long the server was absent. Store thread alone."""
+"""LeaseTimes: when leases end, and absences of the server. Store thread alone."""
 
 from heapq import heapify, heappop, heappush
 from typing import Final
 
 from purgatory.service.server.leases.due_job import DueJob
 
-#: A server was absent if it looks for ends of leases so much later than planned.
+#: A server was absent if it looks so much later than planned for ends of leases.
 LATE_MS: Final = 200
-# So many stale entries may be in the heap, and as many as leases.
+# Stale entries of the heap, beside as many as leases.
 _STALE_ENTRIES: Final = 1024
 
 
@@ -18,11 +18,11 @@ class LeaseTimes:
         self._by_number = by_number
         # A heap: when a lease ends, token, number. Stale: the job has another token.
         self._ends: list[tuple[int, int, int]] = []
-        #: When leases were last given or examined.
+        #: The last time at which leases were given or examined.
         self.looked_ms: int = 0
 
     def watch(self, job: DueJob, leased: int = 0) -> None:
-        """Let `ended` find a lease; `leased`: how many there are, if known."""
+        """Let `ended` find a lease; `leased`: how many leases exist, if known."""
         heappush(self._ends, (job.until_ms, job.token, job.record.seq))
         if leased and len(self._ends) > 2 * leased + _STALE_ENTRIES:
             self._ends = [entry for entry in self._ends if self._leased_job(*entry) is not None]
@@ -33,10 +33,10 @@ class LeaseTimes:
         return job if job is not None and job.holder is not None and job.token == token else None
 
     def ended(self, now_ms: int, grace_ms: int) -> list[DueJob]:
-        """Return the jobs whose leases have ended by time; each once.
+        """Return the jobs whose leases have ended by time, each once.
 
-        `grace_ms`: leases last so much longer this time, while requests wait. After an absence of
-        the server, as of a stopped process, leases last longer by the absence.
+        Leases last `grace_ms` longer, and after an absence of the server, as of a stopped process,
+        longer by the absence.
         """
         self._add_absence(now_ms)
         now_ms -= grace_ms
@@ -72,6 +72,6 @@ class LeaseTimes:
             heappop(self._ends)
 
     def next_ms(self) -> int | None:
-        """Return when a lease ends, unless extended; None: there is none."""
+        """Return when a lease ends, if any."""
         self._drop_stale()
         return self._ends[0][0] if self._ends else None

@@ -1,7 +1,7 @@
 """ReadyJobs: the waiting jobs of a kind and a client name.
 
-The highest priority is first, and the longest waiting within a priority. After AGED_MS a job counts
-as of the highest priority, so that none starves. Store thread alone.
+The highest priority is first, then the longest waiting. After AGED_MS a job counts as of the
+highest priority, so that none starves. Store thread alone.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ from purgatory.service.server.leases.due_job import DueJob
 
 AGED_MS: Final = 600_000
 HIGHEST: Final = 10
-# So many entries of removed jobs may stay, and as many as jobs wait.
+# Entries of removed jobs, beside as many as jobs wait.
 _STALE_ENTRIES: Final = 64
 
 
@@ -27,7 +27,7 @@ class ReadyJobs:
         self.count: int = 0
 
     def put(self, job: DueJob, *, first: bool = False) -> None:
-        """Add a job; `first`: before jobs of its priority."""
+        """Add a job; `first`: before all of its priority."""
         level = self._levels.get(job.priority)
         if level is None:
             self._levels[job.priority] = level = deque()
@@ -41,7 +41,7 @@ class ReadyJobs:
         self.count += 1
 
     def remove(self, job: DueJob) -> None:
-        """Remove a job that waits."""
+        """Remove a waiting job."""
         job.is_waiting = False
         self.count -= 1
         self._stale += 1
@@ -58,7 +58,7 @@ class ReadyJobs:
                 del self._levels[priority]
 
     def pop(self, now_ms: int) -> DueJob | None:
-        """Remove the next job; None if none waits."""
+        """Remove the next job, if any."""
         while self._levels:
             priority = self._next_level(now_ms)
             level = self._levels[priority]
@@ -73,9 +73,9 @@ class ReadyJobs:
         return None
 
     def oldest_ms(self) -> int | None:
-        """Return since when the longest waiting job is ready; None without.
+        """Return since when the longest waiting job is ready, if any; any thread.
 
-        Removed jobs may hide others. Any thread.
+        Removed jobs may hide others.
         """
         found: int | None = None
         for level in list(self._levels.values()):

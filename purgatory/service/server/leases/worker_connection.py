@@ -1,24 +1,24 @@
-"""WorkerConnection: what a worker's connection asks for and holds. Store thread alone."""
+"""WorkerConnection: what a worker asks for and holds. Store thread alone."""
 
 from purgatory.service.protocol import Work
 
 
 class WorkerConnection:
-    """A connection of a worker, by its `route`.
+    """A worker's connection, by its `route`.
 
-    `kinds`: kind -> attempts of a job. It holds at most `room` leases, of `lease_ms`, limited for
-    each kind by `kind_rooms`. A `detached` worker gets `room` more jobs, whose leases end by time
-    alone. `begins`: it reports begun handlers.
+    `kinds`: kind -> attempts of a job. It holds at most `room` leases, of `lease_ms`; `kind_rooms`
+    limits kinds. A `detached` worker gets `room` more jobs, whose leases end by time alone.
+    `begins`: it reports begun handlers.
     """
 
     def __init__(self, route: bytes) -> None:
         self.route: bytes = route
-        self.held: dict[int, str] = {}  # numbers of jobs, with their kinds
-        self.has_lapsed: bool = False  # a lease ended by time; no request since
+        self.held: dict[int, str] = {}  # numbers of jobs -> kinds
+        self.has_lapsed: bool = False  # a lease ended by time, and no request came since
         self.ask(Work(0, {}, 0, 0))
 
     def ask(self, work: Work) -> None:
-        """Note the worker's wishes; its jobs stay."""
+        """Replace the worker's wishes; its jobs stay."""
         self.kinds: dict[str, int] = work.kinds
         self.room: int = work.room
         self.lease_ms: int = work.lease_ms
@@ -37,11 +37,11 @@ class WorkerConnection:
 
     @property
     def has_room(self) -> bool:
-        """Whether it takes another job."""
+        """Whether it takes a job."""
         return self.room > (0 if self.detached else len(self.held)) and not self.has_lapsed
 
     def has_room_for(self, kind: str) -> bool:
-        """Whether it takes another job of a kind, if it `has_room`."""
+        """Whether it takes a job of a kind, if it `has_room`."""
         most = self.kind_rooms.get(kind)
         return most is None or self._held_of.get(kind, 0) < most
 
@@ -55,7 +55,7 @@ class WorkerConnection:
             self._count(kind, 1)
 
     def release(self, number: int) -> None:
-        """Note that the worker no longer holds a job."""
+        """Note that the worker holds a job no longer."""
         kind = self.held.pop(number, None)
         if kind is not None and self.kind_rooms:
             self._count(kind, -1)

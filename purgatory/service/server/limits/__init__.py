@@ -1,1 +1,1 @@
-"""Pauses and limits of kinds of jobs, for all workers of a server."""
+"""Pauses and limits of kinds of jobs."""

@@ -1,7 +1,7 @@
 """KindLimits: which kinds are paused, how many of their jobs run, and how many begin in a second.
 
-A job counts from its lease on, so that a limit is never passed. Rates are token buckets of one
-second: a lease takes a token, and a job that is given back returns it. Store thread alone.
+A job counts from its lease on, so that no limit is passed. Rates are token buckets of a second: a
+lease takes a token, and a job given back returns it. Store thread alone.
 """
 
 from typing import Final
@@ -20,9 +20,10 @@ _ENOUGH: Final = 1.0 - 1e-9
 
 
 class TokenBucket:
-    """A bucket that gets `rate` tokens a second.
+    """A bucket with `tokens` at `at_ms`, then `rate` more a second.
 
-    It holds the tokens of a second, at least one, and has `tokens` at `at_ms`.
+    It holds the tokens of a second, at least a single token.
+
     """
 
     __slots__ = ("_at_ms", "_most", "_rate", "_tokens")
@@ -34,7 +35,7 @@ class TokenBucket:
         self._at_ms = at_ms
 
     def look(self, now_ms: int) -> float:
-        """Return how many tokens there are."""
+        """Return the tokens."""
         if now_ms > self._at_ms:
             more = self._rate * (now_ms - self._at_ms) / 1000
             self._tokens = min(self._most, self._tokens + more)
@@ -42,7 +43,7 @@ class TokenBucket:
         return self._tokens
 
     def add(self, tokens: float) -> None:
-        """Take a token, or give it back: `tokens` is -1 or 1."""
+        """Take or return a token: `tokens` is -1 or 1."""
         self._tokens = min(self._most, self._tokens + tokens)
 
     def next_ms(self, now_ms: int) -> int:
@@ -57,7 +58,7 @@ class KindLimits:
     def __init__(self) -> None:
         self._by_kind: dict[str, StoredLimit] = {}
         self._buckets: dict[str, TokenBucket] = {}
-        #: How many jobs are leased, by kind, but for lapsed connections.
+        #: Leased jobs by kind, without those of lapsed connections.
         self.leased: dict[str, int] = {}
         self.bytes: int = 0
 
@@ -67,7 +68,6 @@ class KindLimits:
         return bool(self._by_kind)
 
     def __len__(self) -> int:
-        """Return how many kinds have a limit."""
         return len(self._by_kind)
 
     def has(self, kind: str) -> bool:
@@ -79,14 +79,14 @@ class KindLimits:
         return self._by_kind.get(kind) or StoredLimit(kind, 0, 0, 0.0)
 
     def listed(self) -> list[KindLimit]:
-        """Return all limits, in order of the kinds."""
+        """Return all limits, by kind."""
         return [
             KindLimit(kind, bool(one.paused), one.running or None, one.per_second or None)
             for kind, one in sorted(self._by_kind.items())
         ]
 
     def put(self, limit: StoredLimit, now_ms: int, tokens: float | None = None) -> None:
-        """Set the limits of a kind; a new bucket has `tokens`, by default all."""
+        """Set a kind's limits; a new bucket has `tokens`, by default all."""
         kind, before = limit.kind, self._by_kind.pop(limit.kind, None)
         if before is not None:
             self.bytes -= limit_bytes(kind)
@@ -102,7 +102,7 @@ class KindLimits:
             self._buckets[kind] = TokenBucket(limit.per_second, max(tokens, 0.0), now_ms)
 
     def blocked(self, kind: str, now_ms: int) -> str:
-        """Return why no job of a kind may be leased; empty: one may."""
+        """Return why no job of a kind may be leased; else empty."""
         limit = self._by_kind.get(kind)
         if limit is None:
             return ""
@@ -115,7 +115,7 @@ class KindLimits:
         return ""
 
     def next_ms(self, kind: str, now_ms: int) -> int | None:
-        """Return when the rate allows a job; None: it does not block."""
+        """Return when the rate allows a job, if it blocks."""
         return self._buckets[kind].next_ms(now_ms) if self.blocked(kind, now_ms) == RATE else None
 
     def take(self, kind: str) -> None:
@@ -126,13 +126,13 @@ class KindLimits:
             bucket.add(-1.0)
 
     def give_back(self, kind: str) -> None:
-        """Note that a leased job did not begin: the rate ignores it."""
+        """Note that a leased job did not begin."""
         bucket = self._buckets.get(kind)
         if bucket is not None:
             bucket.add(1.0)
 
     def count(self, kind: str, more: int) -> None:
-        """Count more or fewer leased jobs."""
+        """Change the number of leased jobs."""
         count = self.leased.get(kind, 0) + more
         if count:
             self.leased[kind] = count
@@ -141,7 +141,7 @@ class KindLimits:
 
 
 class LimitChanges:
-    """Changes of `limits` in a transaction at `now_ms` that writes `changes`."""
+    """Changes of limits at `now_ms`, written to `changes`."""
 
     def __init__(self, limits: KindLimits, changes: Changes, now_ms: int) -> None:
         self._limits = limits
@@ -150,7 +150,7 @@ class LimitChanges:
         self._changed: dict[str, StoredLimit] = {}
 
     def find(self, kind: str) -> StoredLimit:
-        """Return a kind's limits after this transaction."""
+        """Return a kind's limits in this transaction."""
         return self._changed.get(kind) or self._limits.find(kind)
 
     def put(self, limit: StoredLimit) -> None:
@@ -159,7 +159,7 @@ class LimitChanges:
 
     @property
     def count(self) -> int:
-        """How many kinds have a limit after this transaction, at most."""
+        """How many kinds have a limit in this transaction, at most."""
         return len(self._limits) + len(self._changed)
 
     def prepare(self) -> None:

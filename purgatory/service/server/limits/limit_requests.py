@@ -13,21 +13,21 @@ from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.server.validation import RequestValidator
 from purgatory.service.store.rows import StoredLimit
 
-#: Kinds that may have a limit; the slowest rate, one in eleven days; the highest.
+#: Kinds with a limit, at most; the slowest rate, once in eleven days; the highest.
 MOST = 1000
 MIN_PER_SECOND: Final = 1e-6
 MAX_PER_SECOND: Final = 1e6
 
 
 class LimitRequests:
-    """Carries out requests about the limits of `state`."""
+    """Carries out requests."""
 
     def __init__(self, state: ServerState, validator: RequestValidator) -> None:
         self._state = state
         self._validator = validator
 
     def change(self, transaction: Transaction, _: ClientRequest, request: SetLimit) -> LimitSet:
-        """Set the limits of a kind; nil fields stay unchanged. Raises Refused."""
+        """Set the given limits of a kind. Raises Refused."""
         self._validator.check_text(request.kind, empty=True)
         rate = request.per_second
         if rate and not MIN_PER_SECOND <= rate <= MAX_PER_SECOND:  # NaN is neither
@@ -55,7 +55,6 @@ class LimitRequests:
 
 
 def _changed(before: StoredLimit, request: SetLimit) -> StoredLimit:
-    """Return limits with the fields of a request that are not nil."""
     return StoredLimit(
         before.kind,
         before.paused if request.paused is None else int(request.paused),

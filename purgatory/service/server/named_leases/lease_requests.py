@@ -1,6 +1,6 @@
 """NamedLeaseRequests: carries out requests about named leases. Store thread alone.
 
-All are idempotent: a client without an answer retries.
+All are idempotent.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -18,7 +18,7 @@ MIN_KEEP_MS: Final = 100
 
 
 class NamedLeaseRequests:
-    """Carries out requests about `leases`. Raises `Refused`."""
+    """Carries out requests, or raises `Refused`."""
 
     def __init__(self, leases: NamedLeases, validator: RequestValidator) -> None:
         self._leases = leases
@@ -35,7 +35,7 @@ class NamedLeaseRequests:
         return LeaseTaken(request.seq, token)
 
     def keep(self, transaction: "Transaction", _: "ClientRequest", request: KeepLease) -> LeaseKept:
-        """Have a lease last longer."""
+        """Extend a lease."""
         self._check(request)
         self._check_keep(request.keep_ms)
         now_ms = transaction.clock_ms

@@ -1,17 +1,17 @@
-"""NamedLease: a name, its holder, and the waiting programs. Store thread alone."""
+"""NamedLease: a name, its holder, and waiting programs. Store thread alone."""
 
 from typing import Final, NamedTuple
 
 from purgatory.service.server.memory import text_bytes
 
-#: A waiter without a connection keeps its place for so long.
+#: So long a waiter without a connection keeps its place.
 ABSENCE_MS: Final = 30_000
 _LEASE_BYTES: Final = 900
 _WAITER_BYTES: Final = 700
 
 
 class Waiter(NamedTuple):
-    """A program that waits on the connection `route` until `until_ms`; no route: absent."""
+    """A program that waits until `until_ms` on the connection `route`; no route: absent."""
 
     route: bytes
     until_ms: int
@@ -22,7 +22,7 @@ class Waiter(NamedTuple):
 
 
 class LeaseHolder(NamedTuple):
-    """The program that holds a lease, and the lease's token and end."""
+    """The program with a lease, and the lease's token and end."""
 
     holder: str
     token: int
@@ -30,7 +30,7 @@ class LeaseHolder(NamedTuple):
 
 
 class NamedLease:
-    """A name; `held` is None while no program has it. `waiters`: by holder, in order."""
+    """A name; `held` is None while it is free. `waiters`: by holder, in order."""
 
     __slots__ = ("bytes", "held", "name", "next_ms", "waiters")
 
@@ -38,7 +38,7 @@ class NamedLease:
         self.name: str = name
         self.held: LeaseHolder | None = None
         self.waiters: dict[str, Waiter] = {}
-        #: When to examine it again; 0: never.
+        #: When to examine the lease; 0: never.
         self.next_ms: int = 0
         self.bytes: int = _LEASE_BYTES + text_bytes(name)
 
@@ -48,14 +48,14 @@ class NamedLease:
         return self.held is None and not self.waiters
 
     def first_present(self) -> str | None:
-        """Return the first waiter that has a connection."""
+        """Return the first waiter with a connection."""
         for holder, waiter in self.waiters.items():
             if waiter.route:
                 return holder
         return None
 
     def earliest_ms(self) -> int:
-        """Return when the lease or a wait ends first; 0: nothing does."""
+        """Return when the lease or a wait ends first; 0: never."""
         times = [waiter.until_ms for waiter in self.waiters.values()]
         if self.held is not None:
             times.append(self.held.until_ms)
@@ -63,5 +63,5 @@ class NamedLease:
 
 
 def waiter_bytes(holder: str) -> int:
-    """Return the bytes of a waiter."""
+    """Estimate a waiter."""
     return _WAITER_BYTES + text_bytes(holder)

@@ -6,11 +6,11 @@
 The open transaction changes the leases at once, and `roll_back` restores them. Holder, token and
 end of a lease are on disk; waiters are in memory alone, and ask again after a restart.
 
-When a lease ends, the first waiter gets the lease, and is told to ask again. A program counts the
-time of a lease from its own request: so it never believes in the lease for longer than the server.
-If the waiter does not ask, the lease ends as any other.
+When a lease ends, the first waiter gets it, and is told to ask again: a program counts the time of
+a lease from its own request, so it never believes in the lease for longer than the server. If the
+waiter does not ask, the lease ends.
 
-Tokens grow, over all names and restarts: the epoch of the run, and a count. Store thread alone.
+Tokens grow, over all names and restarts. Store thread alone.
 """
 
 from heapq import heapify, heappop, heappush
@@ -27,47 +27,47 @@ from purgatory.service.server.named_leases.named_lease import (
 )
 from purgatory.service.store.changes import Changes
 
-#: Names that are leased or waited for, and programs that wait, at most.
+#: Names and waiting programs, at most.
 MAX_LEASES: Final = 10_000
 MAX_WAITERS: Final = 10_000
 #: How long a waiter has to ask for its lease.
 TAKE_UP_MS: Final = 10_000
 # Names that a transaction examines, at most.
 _LOOKED_AT: Final = 256
-# So many stale entries may be in the heap, and as many as leases.
+# Stale entries of the heap, beside as many as leases.
 _STALE_TIMES: Final = 1024
 
 _Before = tuple[LeaseHolder | None, dict[str, Waiter]]
 
 
 class NamedLeases:
-    """All named leases. `epoch` is above those of earlier runs."""
+    """All named leases. `epoch` is above earlier runs'."""
 
     def __init__(self, epoch: int) -> None:
         self.by_name: dict[str, NamedLease] = {}
         self.bytes: int = 0
         self._waiting = 0
         self._last_token = epoch << COUNT_BITS
-        #: A heap of times and names; stale unless the time is `next_ms` of the lease.
+        #: A heap of times and names; stale unless the lease's `next_ms`.
         self.times: list[tuple[int, str]] = []
-        self._routes: dict[bytes, dict[tuple[str, str], None]] = {}  # name and holder of waiters
-        #: The leases that the open transaction has touched, as before.
+        self._routes: dict[bytes, dict[tuple[str, str], None]] = {}  # names and holders of waiters
+        #: The leases that the open transaction touched, as before.
         self.before: dict[str, _Before] = {}
-        # Messages to waiters, with routes, to be sent after the commit.
+        # Messages to waiters, with routes.
         self._notices: list[tuple[bytes, LeaseReady]] = []
 
     def load(self, rows: list[tuple[str, str, int, int]]) -> None:
-        """Add rows: name, holder, token, and until when."""
+        """Add rows of name, holder, token and end."""
         for name, holder, token, until_ms in rows:
             lease = self._open(name)
             lease.held = LeaseHolder(holder, token, until_ms)
             self._plan(lease)
 
     def take(self, request: TakeLease, route: bytes, now_ms: int) -> int | None:
-        """Give a name to a program; return the token, None if it is taken.
+        """Give a name to a program; return the token, if free.
 
-        The program then waits; with `wait_ms` 0 it leaves the queue. The holder's time restarts
-        now. Raises TooManyLeases.
+        A holder's time restarts. Else the program waits; with `wait_ms` 0 it leaves the queue.
+        Raises TooManyLeases.
         """
         name, holder, until_ms = request.name, request.holder, now_ms + request.keep_ms
         lease = self.by_name.get(name)
@@ -109,7 +109,7 @@ class NamedLeases:
         self._routes.setdefault(route, {})[lease.name, holder] = None
 
     def keep(self, name: str, holder: str, keep_ms: int, now_ms: int) -> bool:
-        """Have a lease last for `keep_ms` from now; False: not held."""
+        """Let a lease last for `keep_ms` from now; False: not held."""
         lease = self.by_name.get(name)
         if lease is None or lease.held is None or lease.held.holder != holder:
             return False
@@ -119,7 +119,7 @@ class NamedLeases:
         return True
 
     def end(self, name: str, holder: str, now_ms: int) -> bool:
-        """End a lease, or a wait; False if the lease was not held."""
+        """End a lease or a wait; False if the lease was not held."""
         lease = self.by_name.get(name)
         if lease is None:
             return False
@@ -132,18 +132,18 @@ class NamedLeases:
         return is_held
 
     def disconnect(self, route: bytes, now_ms: int) -> None:
-        """Note the end of a connection: its waiters are absent for ABSENCE_MS."""
+        """Note a connection's end: its waiters are absent."""
         for name, holder in self._routes.pop(route, ()):
             lease = self.by_name[name]
             lease.waiters[holder] = lease.waiters[holder].absent(now_ms)
             self._plan(lease)
-        for _, waiters in self.before.values():  # a roll-back must not restore the connection
+        for _, waiters in self.before.values():  # for a roll-back
             for holder, waiter in waiters.items():
                 if waiter.route == route:
                     waiters[holder] = waiter.absent(now_ms)
 
     def expire(self, now_ms: int, grace_ms: int = 0) -> None:
-        """End leases and waits whose time is over; leases last `grace_ms` longer."""
+        """End overdue leases and waits; leases last `grace_ms` longer."""
         for _ in range(_LOOKED_AT):
             if not self.times or self.times[0][0] > now_ms:
                 return
@@ -233,7 +233,7 @@ class NamedLeases:
         return self._notices
 
     def publish(self) -> None:
-        """End the open transaction, after the commit."""
+        """End the open transaction."""
         for name in self.before:
             lease = self.by_name.get(name)
             if lease is not None:
@@ -242,7 +242,7 @@ class NamedLeases:
         self._notices = []
 
     def roll_back(self) -> None:
-        """Undo the open transaction; its new waiters go."""
+        """Undo the open transaction; new waiters go."""
         for name, (held, waiters) in self.before.items():
             lease = self.by_name.get(name) or self._open(name)
             lease.held = held
@@ -264,7 +264,6 @@ class NamedLeases:
             self._routes.setdefault(waiter.route, {})[lease.name, holder] = None
 
     def _check(self) -> None:
-        """Raise AssertionError unless counts, routes and times fit the leases."""
         waiting = [(lease, one) for lease in self.by_name.values() for one in lease.waiters.items()]
         assert self._waiting == len(waiting), self._waiting
         size = sum(lease.bytes for lease in self.by_name.values())

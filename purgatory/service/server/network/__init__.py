@@ -1,1 +1,1 @@
-"""The thread that owns the socket: receives and sends clients' messages."""
+"""The thread that owns the socket, and exchanges messages with clients."""

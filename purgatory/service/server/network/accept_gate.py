@@ -1,12 +1,12 @@
 """AcceptGate: accepts no connection while too many exist, or come at a time.
 
 Each connection takes a descriptor and about 100 KB, and ZeroMQ accepts all. A connection closed by
-its peer counts until its requests have been read. Without a free descriptor, ZeroMQ retries to
-accept without a pause, which takes a core.
+its peer counts until the requests are read. Without a free descriptor, ZeroMQ retries without a
+pause, which takes a core; the gate logs this, once a minute.
 
-Unbinding would end all present connections. So the kernel drops packets at the listening socket
-(see `router_socket`); new peers retry, at first after a second. Linux and TCP only; for the network
-thread.
+Unbinding would end all connections. So the kernel drops packets at the listening socket (see
+`router_socket`); new peers retry, at first after a second. Linux and TCP only; network thread
+alone.
 """
 
 import os
@@ -20,27 +20,27 @@ from purgatory.service.rare_log import CANNOT_ACCEPT, RareLog
 from purgatory.service.server.network.flood_gates import FloodGates
 from purgatory.service.server.network.router_socket import drop_arrivals, take_arrivals
 
-#: The share of memory for connections, 1 / MEMORY_SHARE, and the estimate for a connection.
+#: Connections take 1 / MEMORY_SHARE of memory; the estimate for a connection.
 MEMORY_SHARE: Final = 8
 CONNECTION_BYTES: Final = 100_000
-# Seconds between two counts, at least.
+# Seconds between counts, at least.
 _COUNT_S: Final = 0.1
-# Descriptors beside those of clients: files, threads', and peers before their hello.
+# Descriptors of files, threads, and peers before their hello.
 _OTHERS: Final = 128
-# Left to the process, for what it opens now and then.
+# Left to the process for other uses.
 _LEFT: Final = 32
-#: The network thread is late after so many seconds with frames to read.
+#: The network thread is late after so many seconds with unread frames.
 BEHIND_S: Final = 0.05
 #: Then so many connections may come in a window of so many seconds.
 MAX_ARRIVALS: Final = 30
 WINDOW_S: Final = 1.0
-#: Seconds between two looks for a free descriptor: at least, and at most.
+#: Seconds between looks for a free descriptor, at least and at most.
 CHECK_S: Final = 1.0
 IDLE_CHECK_S: Final = 5.0
 
 
 def most_descriptors(max_clients: int, max_memory: int) -> int:
-    """Return how many descriptors the server may have open; see `Config` for the limits."""
+    """Return the limit of open descriptors; see `Config`."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = sys.maxsize if soft == resource.RLIM_INFINITY else soft - _LEFT
     clients = max_clients + max_clients // 8
@@ -50,7 +50,7 @@ def most_descriptors(max_clients: int, max_memory: int) -> int:
 
 
 def open_descriptors() -> int:
-    """Return how many descriptors this process has open; 0: unknown."""
+    """Return how many descriptors are open; 0: unknown."""
     try:
         return len(os.listdir("/proc/self/fd"))  # noqa: PTH208  # often: without an object for each
     except FileNotFoundError:
@@ -63,13 +63,11 @@ class AcceptGate:
     """Closed while `count()` exceeds `most`, or too many connections come at a time.
 
     `listener`: the listening descriptor; negative: unknown, all peers are accepted. `descriptor`:
-    any other open descriptor. `gates` count the arrivals, and know whether memory is full.
+    any other open descriptor. `gates` count arrivals, and know whether memory is full.
 
-    A socket reads from its connections by turns, closed ones too, so a peer that reconnects a
-    thousand times a second delays all. So while the network thread is late, few connections are
-    accepted, and none while memory is full. Otherwise any number may come, as after a restart.
-
-    The gate logs missing descriptors, once a minute.
+    A socket reads its connections by turns, closed ones too, so a peer that reconnects often delays
+    all. So while the network thread is late, few connections are accepted, and none while memory is
+    full. Otherwise any number may come, as after a restart.
     """
 
     def __init__(
@@ -95,7 +93,7 @@ class AcceptGate:
         self.is_open: bool = True
 
     def check(self, *, behind: bool) -> None:
-        """Open or close the gate. `behind`: whether the thread has frames to read."""
+        """Open or close the gate. `behind`: whether frames are unread."""
         now = self._now()
         if now >= self._next_look:
             self._next_look = now + CHECK_S
@@ -121,7 +119,7 @@ class AcceptGate:
         if not self._is_full and count > self._most:
             self._log.add(f"{count} descriptors are open; expected at most {self._most}")
             self._is_full = True
-        # Not with the first that is closed: then all that wait would come at once.
+        # Not after the first end: all waiting peers would come at once.
         elif self._is_full and count <= self._most - self._most // 8:
             self._is_full = False
 
@@ -139,5 +137,5 @@ class AcceptGate:
         self.is_open = is_open
         try:
             (take_arrivals if is_open else drop_arrivals)(self._listener)
-        except OSError as error:  # a system without filters accepts all
+        except OSError as error:  # a system without filters
             self._log.add(error.strerror or str(error))

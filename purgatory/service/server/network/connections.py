@@ -1,7 +1,7 @@
-"""Connections: sends to clients, for the network thread alone.
+"""Connections: sends to clients. Network thread alone.
 
-Nothing waits for a client. Unread replies are kept up to a bound; then the connection is cut off.
-Outcomes are not kept: a connection with room fetches them from the store.
+Unread replies are kept up to a bound; then the connection is cut off. Outcomes are not kept: a
+connection with room fetches them.
 """
 
 import logging
@@ -30,29 +30,28 @@ log: logging.Logger = logging.getLogger(__name__)
 _COUNT: Final = "connections of client '%s': %d"
 _CUT_OFF: Final = "client '%s' does not read its answers: cut off"
 _FULL: Final = "a client was refused: %s clients are connected, as many as max_clients allows"
-# Plain numbers: a combination of the enumeration's members takes two microseconds.
+# Plain numbers: a combination of members takes two microseconds.
 _NOBLOCK: Final = int(zmq.NOBLOCK)
 _MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
-# Bounds of a connection's unread replies; beyond, it is cut off.
+# Bounds of a connection's unread replies, before it is cut off.
 BACKLOG_FRAMES = 1000
 BACKLOG_BYTES = 8 << 20
-# Bound of all unread replies; beyond, the longest unread are cut off. And a reply's cost besides
-# its bytes.
+# Bound of all unread replies; beyond, the longest unread are cut off. A reply's cost beside its
+# bytes.
 ALL_BACKLOGS_BYTES = 32 << 20
 FRAME_BYTES = 100
-# Pause between two attempts to send to blocked connections, as a multiple of the attempt's
-# duration: each blocked connection raises an exception. And its most seconds, in case the process
-# was stopped.
+# Pause between attempts to send to blocked connections, as a multiple of the attempt: each
+# connection raises an exception. Its most seconds, in case the process was stopped.
 RETRY_PAUSE = 10
 MAX_RETRY_PAUSE_S = 1.0
-# Remembered routes of lost connections, for messages received earlier.
+# Remembered routes of lost connections.
 GONE_ROUTES = 10_000
-# Seconds between two searches for lost connections of a full server.
+# Seconds between searches of a full server for lost connections.
 PING_ALL_S = 1.0
 
 
 class Connection:
-    """One connection: `route` in the socket, name of the client, `user` its public key.
+    """A connection: `route` in the socket, name of the client, public key (`user`).
 
     `session`: see `ClientRequest`. `takes`: whether the client handles outcomes that no future
     awaits.
@@ -74,24 +73,23 @@ class Connection:
         self.session: str = session
         self.access: Access = access
         self.takes: bool = takes
-        self.last_seen: float = now  # seconds of the monotonic clock
+        self.last_seen: float = now  # monotonic seconds
         self.backlog: deque[bytes] = deque()  # replies that the socket could not take
         self.backlog_bytes: int = 0
-        # Streaming: outcomes are pushed when committed. Otherwise the connection first fetches
-        # those beyond `resume_after`.
+        # Outcomes are pushed. Otherwise the connection first fetches those beyond `resume_after`.
         self.streaming: bool = False
         self.resume_after: int = 0
-        # Is to get all outcomes again.
+        # To fetch all outcomes again.
         self.wants_all: bool = False
-        # Is to fetch the next repeated outcomes when its backlog is sent.
+        # To fetch the next repeated outcomes when its backlog is sent.
         self.wants_repeated: bool = False
 
 
 class Connections:
-    """All connections that have said hello; `post` sends the store loop a command.
+    """All connections that have said hello; `post` sends commands to the store loop.
 
-    While `guard`, asked before each frame, returns False, frames are kept as for a blocked
-    connection.
+    While `guard`, asked before each frame, returns False, frames are kept as for blocked
+    connections.
     """
 
     def __init__(
@@ -105,36 +103,36 @@ class Connections:
         self._guard = guard
         self._post = post
         self._monotonic = monotonic
-        # By route; any thread may read the number of connections.
+        # By route; any thread may read the length.
         self.by_route: dict[bytes, Connection] = {}
         self._by_client: dict[str, list[Connection]] = {}
         self.workers: dict[bytes, Connection] = {}  # by route
-        # Blocked connections, in order of blocking; no values.
+        # Blocked connections, the longest blocked first.
         self.blocked: dict[Connection, None] = {}
         self._backlog_bytes = 0  # of all connections
         self._cut_off_log = RareLog(_CUT_OFF, monotonic, logging.WARNING)
         self._full_log = RareLog(_FULL, monotonic, logging.WARNING)
         self._next_ping_all = self._next_retry = 0.0
-        # The last routes that were unreachable, oldest first.
+        # Routes that were unreachable, oldest first.
         self._gone: OrderedDict[bytes, None] = OrderedDict()
-        #: Set by each send, which may have consumed the event of readable frames.
+        #: Set by each send: it may consume the event of readable frames.
         self.sent: bool = False
 
     @property
     def backlog(self) -> bool:
-        """Whether any reply waits to be sent."""
+        """Whether a reply waits to be sent."""
         return any(connection.backlog for connection in self.blocked)
 
     def add(self, connection: Connection) -> None:
         """Add a connection that has said hello."""
-        self._gone.pop(connection.route, None)  # clients may choose routes, and reuse them
+        self._gone.pop(connection.route, None)  # clients choose routes, and may reuse them
         self.by_route[connection.route] = connection
         connections = self._by_client.setdefault(connection.client, [])
         connections.append(connection)
         log.info(_COUNT, connection.client, len(connections))
 
     def drop(self, connection: Connection) -> None:
-        """Forget a connection; the server refuses its further messages."""
+        """Forget a connection: its messages are refused."""
         taker = self._taker(connection.client)
         self._backlog_bytes -= connection.backlog_bytes
         del self.by_route[connection.route]
@@ -149,14 +147,14 @@ class Connections:
         self._change_taker(connection.client, taker)
 
     def _taker(self, client: str) -> Connection | None:
-        """Return the newest of a client's connections that takes outcomes."""
+        """Return the client's newest connection that takes outcomes."""
         for connection in reversed(self._by_client.get(client, ())):
             if connection.takes and connection.access.acknowledges:
                 return connection
         return None
 
     def _change_taker(self, client: str, before: Connection | None) -> None:
-        """Send a connection the earlier outcomes, if it has become the taker."""
+        """Send all outcomes to a connection that has become the taker."""
         taker = self._taker(client)
         if taker is None or taker is before:
             return
@@ -171,7 +169,7 @@ class Connections:
         self.fetch_outcomes(connection)
 
     def apply_access(self, security: "SocketSecurity") -> None:
-        """Apply what `security` allows now: drop connections, or limit them.
+        """Limit or drop connections by what `security` allows now.
 
         A dropped connection may say hello again.
         """
@@ -187,7 +185,7 @@ class Connections:
                     self._set_access(connection, access)
 
     def _asks_for_more(self, connection: Connection, access: Access) -> bool:
-        """Whether the store may go on to send jobs, or ends of jobs, that `access` forbids."""
+        """Whether the store may send on jobs, or ends of jobs, that `access` forbids."""
         before = connection.access
         if connection.route in self.workers:
             return before.has("work") and not access.has("work")
@@ -205,7 +203,7 @@ class Connections:
         self._change_taker(connection.client, taker)
 
     def send(self, connection: Connection, frame: bytes) -> None:
-        """Send a reply, or queue it; cuts connections off beyond the bounds."""
+        """Send a reply, or queue it within the bounds."""
         if not connection.backlog and self._try_send(connection, frame):
             return
         if connection.route in self.by_route:
@@ -225,7 +223,7 @@ class Connections:
         self.drop(connection)
 
     def _cut_off_slowest(self) -> None:
-        """Make room for half of the bound, from the longest blocked connections."""
+        """Drop the longest blocked, until half of the bound is free."""
         for connection in list(self.blocked):
             if self._backlog_bytes <= ALL_BACKLOGS_BYTES // 2:
                 return
@@ -255,7 +253,7 @@ class Connections:
         return True
 
     def has_gone(self, route: bytes) -> bool:
-        """Tell whether the peer has closed its connection."""
+        """Whether the peer has closed its connection."""
         return route in self._gone
 
     def _note_gone(self, route: bytes) -> None:
@@ -264,7 +262,7 @@ class Connections:
             self._gone.popitem(last=False)
 
     def _write(self, route: bytes, frame: bytes) -> None:
-        """Write a frame to the socket. Raises ZMQError."""
+        """Write a frame. Raises ZMQError."""
         if self._guard is not None and not self._guard():
             raise zmq.Again
         self.sent = True
@@ -272,7 +270,7 @@ class Connections:
         self._socket.send(frame, _NOBLOCK)
 
     def push(self, push: OutcomePush) -> None:
-        """Send committed outcomes to the streaming connections of their client."""
+        """Send committed outcomes to a client's streaming connections."""
         taker = self._taker(push.client)
         for connection in list(self._by_client.get(push.client, ())):
             if not connection.streaming:
@@ -287,7 +285,7 @@ class Connections:
                     self.fetch_outcomes(connection)
 
     def send_fetched(self, outcomes: OutcomeFrame) -> None:
-        """Send fetched outcomes, and have the connection fetch the next."""
+        """Send fetched outcomes, and fetch the next."""
         connection = self.by_route.get(outcomes.route)
         if connection is None or not connection.access.gets_outcomes:
             return
@@ -317,7 +315,7 @@ class Connections:
         self._post(FetchOutcomes(route, client, 0, repeated=True, key=key))
 
     def fetch_outcomes(self, connection: Connection) -> None:
-        """Have the connection fetch its further outcomes, if allowed."""
+        """Fetch a connection's further outcomes, if allowed."""
         if connection.access.gets_outcomes:
             route, client, key = connection.route, connection.client, connection.user
             self._post(FetchOutcomes(route, client, connection.resume_after, key=key))
@@ -342,9 +340,9 @@ class Connections:
                     self._fetch_repeated(connection)
 
     def has_room(self, most: int, now: float) -> bool:
-        """Tell whether fewer than `most` connections exist, after a search for lost ones.
+        """Whether fewer than `most` connections exist, after a search for lost ones.
 
-        The search pings all, at most once in PING_ALL_S seconds.
+        The search pings all, once in PING_ALL_S seconds at most.
         """
         if len(self.by_route) >= most and now >= self._next_ping_all:
             self._next_ping_all = now + PING_ALL_S
@@ -355,7 +353,7 @@ class Connections:
         return False
 
     def ping_idle(self, since: float) -> None:
-        """Ping connections silent since a moment."""
+        """Ping connections silent since then."""
         self.ping([each for each in self.by_route.values() if each.last_seen < since])
 
     def ping(self, connections: list[Connection]) -> None:

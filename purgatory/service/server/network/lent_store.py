@@ -1,12 +1,11 @@
-"""LentStore: the network thread's side of the store loop, to run transactions itself.
+"""LentStore: runs transactions of the store loop in the network thread.
 
-The network thread runs a transaction of few requests, to save two changes of thread. The right to
-use the store passes with the commands, without a lock: the store thread has it from its first
-command until it has released all (`StoreReleased`), otherwise the network thread. The store thread
-gets many requests, and all after a slow commit: meanwhile the network thread decodes.
+So few requests save two changes of thread. The right to use the store passes with the commands,
+without a lock: the store thread has it from its first command until it has released all
+(`StoreReleased`), otherwise the network thread. The store thread gets many requests, and all after
+a slow commit: meanwhile the network thread decodes.
 
-Commands are sent last before the network thread sleeps: the store thread then finds the GIL free.
-For the network thread.
+Commands are sent last before a sleep: the store thread finds the GIL free. Network thread alone.
 """
 
 import contextlib
@@ -23,7 +22,7 @@ from purgatory.service.server.commands import (
 )
 from purgatory.service.server.store_loop import StoreLoop
 
-# A transaction of more commands or bytes is for the store thread; the next one after a commit of so
+# A transaction of more commands or bytes is for the store thread; the next after a commit of so
 # many seconds; and all for so long after a request came during a transaction.
 MAX_OWN_COMMANDS = 16
 MAX_OWN_BYTES = 4096
@@ -39,9 +38,9 @@ class LentStore:
         self._answer = answer
         #: Of the next transaction.
         self.commands: list[StoreLoopCommand] = []
-        #: Commands not yet released by the store thread; at first the start command.
+        #: Commands that the store thread has not released.
         self.with_store_thread: int = StoreLoop.START_COMMANDS
-        self._crowded_until = 0.0  # by the monotonic clock, as all times here
+        self._crowded_until = 0.0  # monotonic, as all times here
         self._next_transaction = math.inf  # in this thread
         #: Bytes of unanswered requests.
         self.in_flight: int = 0
@@ -57,14 +56,14 @@ class LentStore:
         self._crowded_until = now + CROWDED_S
 
     def sleep_seconds(self, now: float, *, is_closing: bool) -> float:
-        """Return the seconds until a transaction is due in this thread."""
+        """Return the seconds until this thread runs a transaction."""
         self._next_transaction = math.inf
         if not self.with_store_thread and not is_closing:
             self._next_transaction = now + self._store_loop.max_sleep()
         return max(0.0, self._next_transaction - now)
 
     def dispatch(self, now: float, *, is_closing: bool) -> None:
-        """Run the next transaction, if due, or send it to the store thread."""
+        """Run the next transaction, or send it to the store thread."""
         if not self.with_store_thread and not is_closing:
             if now >= self._next_transaction:
                 self.commands.append(RunTransaction())
@@ -85,7 +84,7 @@ class LentStore:
         )
 
     def stop(self) -> None:
-        """End the store loop, after all commands sent."""
+        """End the store loop after all commands."""
         self.commands.append(StopStoreLoop())
         self.send()
 

@@ -1,14 +1,14 @@
 """Network: the thread that owns the socket, between clients and store loop.
 
 The thread sleeps on the descriptors of its mailbox and its socket. The socket's is edge-triggered:
-readable once for new frames, and any call on the socket may consume the readiness. So the thread
-reads all frames before it sleeps.
+readable once for new frames, until any call on the socket. So the thread reads all frames before it
+sleeps.
 
-The thread waits for no client, and for the disk only with little to do (see `LentStore`). While too
-much waits or is in flight, it leaves the socket unread (backpressure).
+The thread waits for no client, and for the disk only with little to do (see `LentStore`). While
+much is in flight, it leaves the socket unread (backpressure).
 
-The starting thread calls `listen`, the network thread everything else; any thread may use the
-mailbox and the counters.
+The starting thread calls `listen`, the network thread all else; any thread may use the mailbox and
+the counters.
 """
 
 import contextlib
@@ -46,41 +46,37 @@ from timingwheel.lowlevel import reduce_timer_slack
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# A plain number, as in `connections`.
 _POLLIN: Final = int(zmq.POLLIN)
-# Frames read, and seconds spent, before the next look at the mailbox: while a store thread
-# computes, a frame can take a millisecond.
+# Frames and seconds between looks at the mailbox: while the store thread computes, a frame can take
+# a millisecond.
 FRAMES_PER_READ = 256
 READ_S = 0.001
-# Bytes of requests in flight to the store loop, at most; and while several clients have requests,
-# because unread requests wait for all of these. Beyond the last number, waiting messages are not
-# taken then (see `WaitingMessages`), unless none was taken for so many seconds.
+# Bytes of requests in flight, at most; and while several clients have requests, as unread requests
+# wait for these. Then waiting messages are not taken beyond the last number, unless none was taken
+# for so many seconds.
 IN_FLIGHT_BYTES = 8 << 20
 SHARED_IN_FLIGHT_BYTES = 1 << 20
 LARGE_IN_FLIGHT_BYTES = 64 << 10
 PATIENCE_S = 0.05
 # Bytes of waiting messages; beyond, nothing is read.
 WAITING_BYTES = 32 << 20
-# Seconds between two reads while a connection has too many messages under way: other threads work.
+# Seconds between reads while a connection has too many messages: other threads work.
 FLOOD_PAUSE_S = 0.001
 # While several clients have requests and the store thread works: on two cores, a client that sends
-# without a pause would keep the store thread from the GIL (see benchmarks/DIARY.md).
+# on would keep the store thread from the GIL (see benchmarks/DIARY.md).
 SHARED_PAUSE_S = 0.0004
 # Frames in the socket's queue to a connection.
 SOCKET_FRAMES = 64
-# Most seconds between two attempts to send to blocked connections.
+# Most seconds between looks at blocked connections.
 RETRY_S = 0.1
-# Seconds of silence until a connection is pinged, and between two looks.
+# Seconds of silence before a ping, and between looks.
 IDLE_S = 30.0
-# Seconds between two pings of workers: a lost connection's jobs go to other workers.
+# Seconds between pings of workers: other workers get a lost worker's jobs.
 WORKER_PING_S = 1.0
 
 
 class Network:
-    """The network thread of a server; calls `ended` last, with the error if any.
-
-    `guard`: see `Connections`.
-    """
+    """The network thread of a server; calls `ended` last, with the error if any."""
 
     def __init__(
         self,
@@ -102,15 +98,14 @@ class Network:
         self._ended = ended
         self._max_clients = max_clients
         self._socket: zmq.Socket[bytes]
-        #: The descriptors of the mailbox and of the socket.
         self.descriptors: tuple[int, int]
         self.gate: AcceptGate
         self._security: SocketSecurity | None = None
         self.connections: Connections
         self.reception: Reception
-        self._waiting_late = 0.0  # when waiting messages must be taken, by the monotonic clock
-        # The socket may have frames though its descriptor is not readable: reading stopped early,
-        # or a send consumed the event, see `Connections.sent`.
+        self._waiting_late = 0.0  # when waiting messages must be taken, monotonic
+        # Whether the socket may have frames though not readable: reading stopped early, or a send
+        # consumed the event.
         self._unread = False
         self._now = self._monotonic()  # of the last wake-up
         self._next_ping = self._now + IDLE_S
@@ -125,9 +120,9 @@ class Network:
         security: "SocketSecurity | None",
         most_descriptors: int = 0,
     ) -> str:
-        """Make the socket and bind it; returns the address with its port. Raises ServerError.
+        """Make and bind the socket; return its address with the port. Raises ServerError.
 
-        With more than `most_descriptors` open, no connection is accepted; 0: no such limit.
+        `most_descriptors`: with more, no connection is accepted; 0: no limit.
         """
         router = self._socket = context.socket(zmq.ROUTER)
         self._security = security
@@ -171,13 +166,13 @@ class Network:
         mailbox, frames = self.descriptors
         while not self.finished():
             timeout = self.sleep_seconds()
-            is_told = self._may_read() and not self._unread  # new frames would end a pause
+            is_told = self._may_read() and not self._unread  # else frames would end a pause
             self.step(_sleep([mailbox, frames] if is_told else [mailbox], timeout))
             if not reception.closing:
                 self.gate.check(behind=self._unread or reception.waiting.bytes > 0)
 
     def step(self, ready: list[int]) -> None:
-        """Do all present work, given the readable descriptors; never sleeps."""
+        """Do all present work, given readable descriptors; never sleeps."""
         mailbox, _ = self.descriptors
         for descriptor in ready:
             self._unread = self._unread or descriptor != mailbox
@@ -218,7 +213,6 @@ class Network:
         return is_late or self._store.in_flight < LARGE_IN_FLIGHT_BYTES
 
     def _has_unread(self) -> bool:
-        """Tell whether there may be frames."""
         if self.connections.sent and not self._unread:
             self.connections.sent = False
             self._unread = self._is_readable()
@@ -262,7 +256,7 @@ class Network:
 
     def _on_own_answer(self, answer: NetworkCommand) -> None:
         if isinstance(answer, TransactionReplies):
-            # A request that is here before its sender has an answer is another client's.
+            # A request before its sender has an answer is another client's.
             self._unread = self._unread or self._is_readable()
             if self._unread:
                 self._store.note_crowd(self._now)
@@ -300,7 +294,7 @@ class Network:
 
     def _close(self, command: CloseServer) -> None:
         self.reception.closing = True
-        # A second close gives no more time: the first one took too long.
+        # A second close gives no more time.
         self._close_deadline = min(self._close_deadline, self._monotonic() + command.seconds)
         with contextlib.suppress(zmq.ZMQError):
             self.connections.sent = True  # unbind may consume the event as a send does

@@ -1,6 +1,6 @@
 """Reception: makes a request, a connection or a refusal of each message.
 
-For the network thread; any thread may read the counters.
+Network thread alone; any thread may read the counters.
 """
 
 from collections import OrderedDict
@@ -31,20 +31,17 @@ if TYPE_CHECKING:
     import zmq
 
 
-# Messages allowed before a hello; None: broken messages, to answer as malformed.
+# Messages allowed before a hello; None: broken ones, refused as malformed.
 _OF_STRANGERS: Final = (Hello.__struct_config__.tag, None)
 _NO_HELLO: Final = "no hello on this connection yet, or it was cut off"
-# Least cost of a request, as a bound on small requests.
+# Least cost of a request.
 MIN_REQUEST_BYTES = 256
-# Requests without a hello that are answered; then the connection is ended.
+# Requests without a hello that are answered, before the connection is ended.
 MAX_REFUSALS = 2000
 
 
 class Reception:
-    """Checks messages; `post` passes requests on.
-
-    `security` tells what a key may do; None: everything.
-    """
+    """Checks messages; `post` passes requests on. `security`: None allows everything."""
 
     def __init__(
         self,
@@ -60,30 +57,29 @@ class Reception:
         self._post = post
         self._security = security
         self._max_clients = max_clients
-        # By route, how many requests were refused before a hello.
+        # Requests refused before a hello, by route.
         self._strangers: OrderedDict[bytes, int] = OrderedDict()
         unread = UnreadConnections()
         self.waiting: WaitingMessages = WaitingMessages(unread)
-        #: Whether the server refuses further requests and connections.
+        #: Whether further requests and connections are refused.
         self.closing: bool = False
         self.gates: FloodGates = FloodGates(unread, is_encrypted=security is not None)
-        # Counted here, read by any thread.
+        # For any thread.
         self.messages: int = 0
         self.refused: int = 0
 
     def on_frame(self, route: bytes, frame: "zmq.Frame", others: "list[bytes]", now: float) -> None:
-        """Take a message that came at `now`: a frame and, from a wrong peer, others."""
+        """Take a message that came at `now`; only a wrong peer sends `others`."""
         self.gates.note(route, frame, others)
         user = "" if self._security is None else str(frame.get("User-Id"))
         access = self._access_of(user)
         if access is None:
-            return  # not allowed any more: no answer
+            return  # no longer allowed: no answer
         self.messages += 1
         content = frame.bytes
         connection = self._connections.by_route.get(route)
         if connection is not None and connection.user != user:
-            # A client may choose its route (ZMQ_ROUTING_ID), also that of a lost connection of
-            # another key.
+            # A client may choose its route (ZMQ_ROUTING_ID), also that of a lost connection.
             self._connections.drop(connection)
             connection = None
         if connection is None and type_of(content) not in _OF_STRANGERS:
@@ -106,7 +102,7 @@ class Reception:
             self._refuse(route, others[-1] if others else content, refusal.code, str(refusal))
 
     def take_waiting(self, now: float) -> None:
-        """Take the next waiting message; there is one."""
+        """Take the next waiting message. Raises IndexError without any."""
         connection, content = self.waiting.popleft()
         route, user = connection.route, connection.user
         present = self._connections.by_route.get(route)
@@ -123,7 +119,7 @@ class Reception:
         return EVERYTHING if self._security is None else self._security.access_of(user)
 
     def _refuse_stranger(self, route: bytes, frame: "zmq.Frame") -> None:
-        """Refuse a request, unread; end a connection that does not stop."""
+        """Refuse a request; end a connection that does not stop."""
         refusals = self._strangers[route] = self._strangers.get(route, 0) + 1
         if refusals <= MAX_REFUSALS + 1:
             self._refuse_unread(route, frame.bytes)
@@ -133,7 +129,6 @@ class Reception:
             self._strangers.popitem(last=False)
 
     def _refuse_unread(self, route: bytes, content: bytes) -> None:
-        """Refuse a request before a hello or after a cut, unread."""
         # A lost peer may have left many messages: answers would cost more than all else.
         if not self._connections.has_gone(route):
             self._refuse(route, content, HelloRequired.code, _NO_HELLO)

@@ -1,13 +1,12 @@
 """The server's ROUTER socket: options, and work on descriptors below ZeroMQ.
 
-A ZeroMQ socket can neither leave out nor close a connection. But each frame knows the descriptor of
-its connection. libzmq may close the descriptor at any time, and another connection get its number:
-this is then paused or ended by mistake, and recovers.
+A ZeroMQ socket can neither leave out nor close a connection. But each frame knows its connection's
+descriptor. libzmq may close the descriptor at any time, and another connection get its number: this
+is then paused or ended by mistake, and recovers.
 
 A filter of one instruction (SO_ATTACH_FILTER, socket(7) and Documentation/networking/filter.rst of
-Linux) has the kernel drop the packets of a TCP connection or listener, which stays open. The peer
-retransmits, so nothing is lost. Only for TCP on Linux. The socket is for the network thread,
-descriptors are for any thread.
+Linux) makes the kernel drop the packets of a TCP connection or listener. The peer retransmits, so
+nothing is lost. TCP on Linux only. The socket is for the network thread, descriptors for any.
 """
 
 import array
@@ -25,21 +24,21 @@ from purgatory.service.errors import ServerError
 if TYPE_CHECKING:
     Router = zmq.Socket[bytes]
 
-# The kernel probes a peer silent for so many seconds, and so many times; then the connection is
-# lost. The same if sent data stays unconfirmed for so long.
+# The kernel probes a peer silent for so many seconds, so many times; then the connection is lost,
+# as when sent data stays unconfirmed.
 _KEEP_ALIVE_S: Final = 5
 _QUESTIONS: Final = 3
 _UNCONFIRMED_MS: Final = 20_000
-# Milliseconds until a connection with an unfinished handshake is closed.
+# Milliseconds for a handshake.
 _HANDSHAKE_MS: Final = 10_000
-# Milliseconds for libzmq to report a `bind`.
+# Milliseconds for a `bind`.
 _REPORT_MS: Final = 1000
 # Of asm-generic/socket.h; Python does not name them.
 _SO_ATTACH_FILTER: Final = 26
 _SO_DETACH_FILTER: Final = 27
 # A struct sock_filter: BPF_RET | BPF_K, keep 0 bytes of the packet.
 _DROP: Final = array.array("B", struct.pack("HBBI", 0x06, 0, 0, 0))
-# A struct tcp_info of linux/tcp.h: its size, tcpi_bytes_received, and a tcpi_state.
+# A struct tcp_info of linux/tcp.h: size, tcpi_bytes_received, and a tcpi_state.
 _INFO_BYTES: Final = 256
 _BYTES_RECEIVED: Final = struct.Struct("=128xQ")
 _ESTABLISHED: Final = 1
@@ -47,7 +46,7 @@ _TCP: Final = (socket.AF_INET, socket.AF_INET6)
 
 
 def set_options(socket: "Router", address: str, sent_frames: int, message_bytes: int) -> None:
-    """Set the options of a ROUTER, before it is bound to `address`.
+    """Set a ROUTER's options, before it is bound to `address`.
 
     `sent_frames`: most queued for a connection. `message_bytes`: a larger message ends its
     connection.
@@ -58,14 +57,14 @@ def set_options(socket: "Router", address: str, sent_frames: int, message_bytes:
         # A send to a full or lost connection is an error, not a silent drop.
         (zmq.ROUTER_MANDATORY, 1),
         (zmq.SNDHWM, sent_frames),
-        # No bound: if a connection breaks while a full queue stops libzmq, and a heartbeat is
-        # among the bytes behind, an assertion ends the process (libzmq 4.3.5). `FloodGates` and
-        # `UnfinishedMessages` bound what is queued.
+        # No bound: if a connection breaks while a full queue stops libzmq, and a heartbeat is among
+        # the bytes behind, an assertion ends the process (libzmq 4.3.5). `FloodGates` and
+        # `UnfinishedMessages` bound the queues.
         (zmq.RCVHWM, 0),
-        # Above the server's own limit: a slightly larger message gets an error, and no disconnect.
+        # Above the server's limit: a slightly larger message gets an error.
         (zmq.MAXMSGSIZE, message_bytes),
-        # Not ZeroMQ's heartbeat: its timer ends the process if a connection ends with unread
-        # frames (an assertion, libzmq issue 4841).
+        # Not ZeroMQ's heartbeat: its timer ends the process if a connection ends with unread frames
+        # (an assertion, libzmq issue 4841).
         (zmq.TCP_KEEPALIVE, 1),
         (zmq.TCP_KEEPALIVE_IDLE, _KEEP_ALIVE_S),
         (zmq.TCP_KEEPALIVE_INTVL, _KEEP_ALIVE_S),
@@ -77,7 +76,7 @@ def set_options(socket: "Router", address: str, sent_frames: int, message_bytes:
 
 
 def bind(router: "Router", address: str, *, finds_listener: bool = True) -> int:
-    """Bind; return the listening descriptor, -1: unknown or not wanted. Raises ServerError."""
+    """Bind; return the listening descriptor, -1: unknown. Raises ServerError."""
     try:
         if finds_listener:
             return _bind_and_find(router, address)
@@ -104,7 +103,7 @@ def _bind_and_find(router: "Router", address: str) -> int:
 
 @contextlib.contextmanager
 def _borrowed(descriptor: int, family: int = -1, kind: int = -1) -> Iterator[socket.socket]:
-    """Yield a descriptor of libzmq as a socket. Raises OSError."""
+    """Yield libzmq's descriptor as a socket. Raises OSError."""
     borrowed = socket.socket(family, kind, fileno=descriptor)
     try:
         yield borrowed
@@ -113,7 +112,7 @@ def _borrowed(descriptor: int, family: int = -1, kind: int = -1) -> Iterator[soc
 
 
 def end_connection(descriptor: int) -> None:
-    """End a connection, unless its descriptor is negative or it has ended: its peer notices."""
+    """End a connection, if it exists."""
     if descriptor < 0:
         return
     with contextlib.suppress(OSError), _borrowed(descriptor) as connection:
@@ -130,10 +129,7 @@ def descriptor_of(frame: "zmq.Frame") -> int:
 
 
 def received_bytes(descriptor: int, port: int = 0) -> int:
-    """Return how many bytes a TCP connection has received.
-
-    -1 without an established connection of local `port` (0: any).
-    """
+    """Return the bytes received by a TCP connection of local `port` (0: any); -1: none."""
     if descriptor < 0:
         return -1
     with (
@@ -148,12 +144,12 @@ def received_bytes(descriptor: int, port: int = 0) -> int:
 
 
 def drop_arrivals(descriptor: int) -> None:
-    """Begin to drop what arrives. Raises OSError, also on a system without filters."""
+    """Begin to drop arrivals. Raises OSError, also without filters."""
     _set(descriptor, _SO_ATTACH_FILTER, struct.pack("HL", 1, _DROP.buffer_info()[0]))
 
 
 def take_arrivals(descriptor: int) -> None:
-    """Drop nothing any more. Raises OSError."""
+    """Drop nothing more. Raises OSError."""
     _set(descriptor, _SO_DETACH_FILTER, struct.pack("i", 0))
 
 

@@ -1,10 +1,10 @@
-"""UnfinishedMessages: cuts off peers that send a message without an end, or nothing at all.
+"""UnfinishedMessages: cuts off peers that never end a message, or send nothing.
 
 ZeroMQ keeps the frames of an unfinished message without a bound. So the bytes that the kernel has
 received are compared with those of complete messages, as in `FloodGates`: the difference is an
-unfinished message, or waits in ZeroMQ's queue. And while no connection is accepted, connections
-with an unfinished handshake are closed early: ZeroMQ waits ten seconds. Linux and TCP only. For the
-watchdog's thread.
+unfinished message, or waits in ZeroMQ's queue. While no connection is accepted, those with an
+unfinished handshake are closed early: ZeroMQ waits ten seconds. Linux and TCP only; watchdog's
+thread alone.
 """
 
 import contextlib
@@ -21,23 +21,20 @@ from purgatory.service.server.network.flood_gates import MOST_UNREAD, FloodGates
 from purgatory.service.server.network.router_socket import end_connection, received_bytes
 
 _CUT_OFF: Final = "cut off a peer that has sent %s, and no message that is complete"
-# The process grows by so many bytes until the next look at the connections; and so many while
-# memory is full.
+# Growth of the process, in bytes, until a look at the connections; while memory is full.
 _STEP_BYTES: Final = 8 << 20
 _FULL_STEP_BYTES: Final = 1 << 20
-# What the kernel's buffers may have of a connection.
+# The kernel's buffers of a connection.
 _KERNEL_BYTES: Final = 16 << 20
-# A handshake's least bytes (64 of a greeting, and a command), and its seconds.
+# Least bytes of a handshake (64 of a greeting, and a command), and its seconds.
 _HANDSHAKE_BYTES: Final = 90
 _HANDSHAKE_S: Final = 1.0
-# Seconds between two returns of freed memory to the system while memory is full: the C library
-# keeps it, in a heap for each thread.
+# Seconds between returns of freed memory, which the C library keeps, while memory is full.
 _RETURN_S: Final = 0.5
-# The next look comes soon if this share more would be too much, or so many times the growth since
-# the last look: peers may send as much in between.
+# The next look is soon if this share more would be too much, or so many times the last growth.
 _NEAR: Final = 8
 _FORESIGHT: Final = 16
-# A connection with less is not cut off while memory is short: it takes more by itself.
+# A connection with less is not cut off: it takes more by itself.
 _LEAST_BYTES: Final = 4096
 
 
@@ -45,8 +42,8 @@ class UnfinishedMessages:
     """Cuts off peers at `port` by what they have sent since their last message.
 
     Always beyond `most` messages of `message_bytes`. While the process takes more than `max_memory`
-    bytes (0: any number), the largest senders; others with much unread are left unread until the
-    network thread has taken their messages. `is_crowded`: whether no connection is accepted.
+    bytes (0: unlimited), the largest senders; others with much unread are left unread until their
+    messages are taken. `is_crowded`: whether no connection is accepted.
     """
 
     def __init__(
@@ -63,7 +60,7 @@ class UnfinishedMessages:
     ) -> None:
         self._port = port
         self._gates = gates
-        self._drains = 0  # of the gates, at the last look at the connections
+        self._drains = 0  # of the gates, at the last look
         self._most_bytes = most * message_bytes + _KERNEL_BYTES
         self._max_memory = max_memory
         self._resident = resident
@@ -73,7 +70,7 @@ class UnfinishedMessages:
         self._unfinished_handshakes: set[int] = set()  # descriptors
         self._log = RareLog(_CUT_OFF, now)
         self._last_resident: int = resident()
-        self._least_resident: int = self._last_resident  # since the last look at the connections
+        self._least_resident: int = self._last_resident  # since the last look at connections
         # At that look, by descriptor: bytes received and unfinished; bytes handed over.
         self._before: dict[int, tuple[int, int]] = {}
         self._handed_before: dict[int, int] = {}
@@ -81,10 +78,7 @@ class UnfinishedMessages:
         self._next_return = 0.0
 
     def look(self) -> bool:
-        """Look at the process's memory; if grown, at the connections.
-
-        Returns whether memory may soon be full: then look again soon.
-        """
+        """Look at memory; if grown, at connections. Return whether to look again soon."""
         if self._is_crowded() and self._now() >= self._next_handshakes:
             self._look_at_handshakes()
         resident = self._resident()
@@ -105,7 +99,7 @@ class UnfinishedMessages:
         return 0 < self._max_memory < resident
 
     def _look_at_handshakes(self) -> None:
-        """End connections with an unfinished handshake at two looks."""
+        """End connections whose handshake was unfinished at two looks."""
         self._next_handshakes = self._now() + _HANDSHAKE_S
         found = _received_bytes(self._port)
         unfinished = {each for each, received in found if received < _HANDSHAKE_BYTES}
@@ -118,7 +112,7 @@ class UnfinishedMessages:
         gates = self._gates
         handed = gates.taken()
         silent: dict[int, int] = {}
-        # If the queues are empty, what is unread is a message on its way.
+        # With empty queues, unread bytes are a message on its way.
         are_behind = not gates.is_drained and self._drains == gates.drains
         for descriptor, received in _received_bytes(self._port):
             was_received, unfinished = before.get(descriptor, (0, 0))
@@ -138,7 +132,7 @@ class UnfinishedMessages:
         self._cut_off_largest(silent)
 
     def _cut_off_largest(self, silent: dict[int, int]) -> None:
-        """End the largest senders, until half of the bytes are gone."""
+        """End the largest senders, with half of the bytes."""
         left = sum(silent.values()) / 2
         for descriptor, size in sorted(silent.items(), key=lambda item: -item[1]):
             if left <= 0:
@@ -161,7 +155,7 @@ def looks_at_peers(
     max_memory: int,
     is_crowded: Callable[[], bool],
 ) -> list[Callable[[], bool | None]]:
-    """Return the watchdog's calls for a server at `address`; none where it cannot look."""
+    """Return the watchdog's calls; none where it cannot look."""
     if sys.platform != "linux" or not address.startswith("tcp:"):
         return []
     unfinished = UnfinishedMessages(
@@ -176,7 +170,6 @@ def looks_at_peers(
 
 
 def _received_bytes(port: int) -> Iterator[tuple[int, int]]:
-    """Yield each TCP connection at a local port: descriptor, and bytes received."""
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208  # without an object for each
         descriptor = int(name)
         received = received_bytes(descriptor, port)

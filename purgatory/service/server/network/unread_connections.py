@@ -1,4 +1,4 @@
-"""UnreadConnections: connections left unread, each for one reason or more; see `router_socket`.
+"""UnreadConnections: connections left unread, for one reason or more; see `router_socket`.
 
 Any thread; its lock is a leaf.
 """
@@ -10,21 +10,21 @@ from purgatory.service.server.network.router_socket import drop_arrivals, take_a
 
 
 class UnreadConnections:
-    """The reasons by descriptor: the objects that leave the connection unread."""
+    """The objects that want a connection unread, by descriptor."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._reasons: dict[int, set[object]] = {}
 
     def leave(self, descriptor: int, reason: object) -> None:
-        """Leave a connection unread. Raises OSError if it has ended, or without filters."""
+        """Leave a connection unread. Raises OSError for an ended one, or without filters."""
         with self._lock:
-            # Also beside another reason, perhaps of an earlier connection.
+            # Again: the descriptor may be another connection's.
             drop_arrivals(descriptor)
             self._reasons.setdefault(descriptor, set()).add(reason)
 
     def read(self, descriptor: int, reason: object) -> None:
-        """Read a connection again, unless for another reason. Idempotent."""
+        """Read a connection, unless another reason is left. Idempotent."""
         with self._lock:
             reasons = self._reasons.get(descriptor, set())
             reasons.discard(reason)

@@ -1,10 +1,9 @@
-"""WaitingMessages: messages that wait until small messages of other clients have gone ahead.
+"""WaitingMessages: large messages wait for other clients' small messages.
 
-A large message takes long to decode and handle, and later messages wait. So while several clients
-have requests, each sends little ahead at a time. Its further or large messages are set aside
-undecoded, with all later ones: a client's requests stay in order. Clients, connections and keys
-take turns (see `FairQueue`). A connection with much waiting data is left unread. For the network
-thread.
+A large message takes long to decode and handle. So while several clients have requests, each sends
+little ahead at a time. Its further or large messages are set aside undecoded, with all later ones:
+a client's requests stay in order. Clients, connections and keys take turns (see `FairQueue`). A
+connection with much waiting data is left unread. Network thread alone.
 """
 
 import contextlib
@@ -20,33 +19,33 @@ if TYPE_CHECKING:
 
 #: Bytes that a client sends ahead at a time.
 AHEAD_BYTES: Final = 4096
-#: The cost of a message besides its bytes, as a bound on small messages.
+#: The cost of a message beside its bytes.
 MESSAGE_BYTES: Final = 256
-#: A connection with more waiting bytes is left unread, until it has fewer than the second number.
+#: With more waiting bytes a connection is left unread, until it has fewer than the second.
 MAX_WAITING: Final = 1 << 20
 FEW_WAITING: Final = 512 << 10
 
 
 class WaitingMessages:
-    """Messages with their connections; `bytes` is their size together."""
+    """Messages with their connections; `bytes`: all sizes."""
 
     def __init__(self, unread: UnreadConnections) -> None:
         self._unread = unread
         self._queue: FairQueue[tuple[Connection, bytes]] = FairQueue()
         self._gates: dict[Connection, ReadGate] = {}  # of connections with waiting messages
-        # Bytes that went ahead this time, by client and by route.
+        # Bytes gone ahead this time, by client and route.
         self._ahead: dict[str | bytes, int] = {}
         self.bytes: int = 0
         #: Whether several clients have requests.
         self.is_shared: bool = False
 
     def begin(self, *, is_shared: bool) -> None:
-        """Begin a turn: a little of each client and connection may go ahead."""
+        """Begin a turn: each client and connection may send a little ahead."""
         self.is_shared = is_shared
         self._ahead.clear()
 
     def is_for(self, connection: Connection, size: int) -> bool:
-        """Tell whether a message must wait; else count it as gone ahead."""
+        """Whether a message must wait; else count it as gone ahead."""
         client, route = connection.client, connection.route
         if self.bytes > 0 and self._queue.count(client, route) > 0:
             return True
@@ -72,7 +71,7 @@ class WaitingMessages:
         self._queue.append(connection.client, (connection, message), size, route=route, key=key)
 
     def popleft(self) -> tuple[Connection, bytes]:
-        """Remove the next message. Raises IndexError if none exists."""
+        """Remove the next message. Raises IndexError without any."""
         connection, message = self._queue.popleft()
         size = len(message) + MESSAGE_BYTES
         self.bytes -= size
@@ -84,12 +83,12 @@ class WaitingMessages:
 
 
 class ReadGate:
-    """Leaves a connection unread while much of its data waits; a negative `descriptor`: never."""
+    """Leaves a connection unread while much of its data waits; not without a `descriptor`."""
 
     def __init__(self, unread: UnreadConnections, descriptor: int) -> None:
         self._unread = unread
         self._descriptor = descriptor
-        self.bytes: int = 0  # that wait
+        self.bytes: int = 0  # waiting ones
         self.is_open: bool = True
 
     def add(self, size: int) -> None:
@@ -101,7 +100,7 @@ class ReadGate:
                 self._unread.leave(self._descriptor, self)
 
     def remove(self, size: int) -> None:
-        """Count bytes that no longer wait."""
+        """Count bytes that wait no longer."""
         self.bytes -= size
         if not self.is_open and self.bytes < FEW_WAITING:
             self.is_open = True

@@ -1,1 +1,1 @@
-"""Answers that only read, in portions between transactions."""
+"""Answers without changes, in portions between transactions."""

@@ -1,6 +1,6 @@
-"""Frames of outcomes, bounded and made one at a time, as payloads may be large.
+"""Frames of outcomes, bounded and made one at a time: payloads may be large.
 
-For the store thread.
+Store thread alone.
 """
 
 import logging
@@ -20,11 +20,11 @@ from purgatory.service.store.rows import StoredOperation, StoredOutcome
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# A frame has no more outcomes or jobs, and about so many bytes.
+# Most outcomes or jobs of a frame, and about how many bytes.
 MAX_OUTCOMES_PER_FRAME: Final = 256
 FRAME_BYTES: Final = 1 << 18
 _OUTCOME_BYTES: Final = 200
-#: About so many bytes a transaction pushes; connections fetch the rest.
+#: A transaction pushes about so many bytes; connections fetch the rest.
 PUSHED_BYTES: Final = 1 << 21
 #: Outcomes read from the store at once.
 PORTION: Final = 32
@@ -36,8 +36,8 @@ T = TypeVar("T")
 def outcome_pushes(store: Store, outcomes: Sequence[Ended]) -> list[OutcomePush]:
     """Encode committed outcomes for connected clients.
 
-    Beyond PUSHED_BYTES, or if outcomes cannot be read, the last push of a client has no frame.
-    Raises StoreError if the store is damaged.
+    Beyond PUSHED_BYTES, or if outcomes cannot be read, a client's last push has no frame. Raises
+    StoreError for damage.
     """
     by_client: dict[str, list[Ended]] = {}
     for one in outcomes:
@@ -77,10 +77,7 @@ def _messages(store: Store, ended: list[Ended]) -> Iterator[OutcomeMessage]:
 def first_outcomes(
     store: Store, records: Sequence[OutcomeRecord]
 ) -> Generator[None, None, list[OutcomeMessage]]:
-    """Return a frame of the first of some committed outcomes; yields between portions.
-
-    Raises StoreError.
-    """
+    """Return a first frame of outcomes; yields between portions. Raises StoreError."""
     messages: list[OutcomeMessage] = []
     size = 0
     for start in range(0, len(records), PORTION):
@@ -96,7 +93,7 @@ def first_outcomes(
 
 
 def in_frames(messages: Iterable[T], size_of: Callable[[T], int]) -> Iterator[list[T]]:
-    """Yield the messages of each frame."""
+    """Yield the messages by frame."""
     portion: list[T] = []
     size = 0
     for message in messages:

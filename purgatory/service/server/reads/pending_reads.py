@@ -2,7 +2,7 @@
 
 A query of many ids reads many rows, and outcomes can be large. So the store thread reads for a
 bounded time after each transaction, and the clients take turns. A read sees everything committed
-before its answer. A closing server drops unanswered reads. For the store thread.
+before its answer. Store thread alone.
 """
 
 import logging
@@ -47,28 +47,26 @@ from purgatory.service.store.contract import Store
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Remembered outcomes in a frame; each may have a payload and a result.
+#: Remembered outcomes in a frame: each may have payload and result.
 REMEMBERED_AT_ONCE: Final = 8
 
-#: Waiting reads of a client, and bytes of all clients' waiting requests.
+#: Waiting reads of a client; bytes of all waiting requests.
 READS_PER_CLIENT: Final = 256
 READ_BYTES: Final = 8 << 20
-#: Outcomes that wait to be repeated to a connection, and to all connections. A client that has lost
-#: its connection submits up to 32 messages again.
+#: Outcomes that wait to be repeated to a connection, and to all. A client that has lost its
+#: connection submits up to 32 messages again.
 REPEATED_PER_CONNECTION = 1 << 16
 REPEATED = 1 << 18
 
-# Yields None after each portion.
 _Answer = Iterator[NetworkCommand | None]
-#: Answers a request, which the command has: yields None after each portion, then the frame.
+#: Answers a request: yields None after each portion, then the frame.
 Portions = Callable[[ClientRequest, Any], Iterator[bytes | None]]
 
 
 class PendingReads:
-    """The waiting reads, over `state` and `store`.
+    """The waiting reads.
 
-    `stats` returns the answer to a `Stats` request. An answer to a query has at most `max_bytes`,
-    unless it is about one id.
+    `stats` answers a `Stats` request. An answer about several ids has at most `max_bytes`.
     """
 
     def __init__(
@@ -82,8 +80,8 @@ class PendingReads:
         self._queue: FairQueue[ClientRequest | FetchOutcomes] = FairQueue()
         self._bytes = 0  # of the requests in the queue
         self._current: _Answer | None = None
-        self._asked: ClientRequest | FetchOutcomes  # what `_current` answers
-        self._stats: dict[str, Any] | None = None  # the same for all requests of a run
+        self._asked: ClientRequest | FetchOutcomes  # of `_current`
+        self._stats: dict[str, Any] | None = None  # the same for a run
         self._closed = False
         self.waiting: bool = False
         self.repeated: RepeatedOutcomes = RepeatedOutcomes()
@@ -102,7 +100,7 @@ class PendingReads:
         }
 
     def add(self, request: ClientRequest) -> None:
-        """Queue a request. Raises TooManyReads if too many wait."""
+        """Queue a request. Raises TooManyReads."""
         waiting = self._queue.count(request.client, request.route)
         if waiting >= READS_PER_CLIENT or (waiting and self._bytes >= READ_BYTES):
             raise TooManyReads(
@@ -122,20 +120,20 @@ class PendingReads:
         self.waiting = True
 
     def repeat(self, asked: ClientRequest, records: list[OutcomeRecord]) -> None:
-        """Send outcomes again to a connection, a frame at a time."""
+        """Send a connection outcomes again, a frame at a time."""
         route = asked.route
         if self.repeated.add(route, records):
             self.fetch(FetchOutcomes(route, asked.client, 0, repeated=True, key=asked.key))
 
     def close(self) -> None:
-        """Drop all reads, and take no more."""
+        """Drop all reads, and accept no more."""
         self._closed = True
         self.waiting = False
         self._queue.clear()
         self._current = None
 
     def run(self, seconds: float) -> list[NetworkCommand]:
-        """Answer reads for about `seconds`, at least a portion; return the answers."""
+        """Answer reads for about `seconds`, a portion at least."""
         answers: list[NetworkCommand] = []
         self._stats = None
         end = time.perf_counter() + seconds
@@ -158,10 +156,10 @@ class PendingReads:
         return answers
 
     def _refuse(self, command: ClientRequest | FetchOutcomes, error: Exception) -> NetworkCommand:
-        """Answer a failed read. Raises the error if the store is damaged."""
+        """Answer a failed read. Raises the error if it shows damage."""
         refusal = refusal_of(error)
         log.error("a read of client %r has failed", command.client, exc_info=error)
-        if isinstance(command, FetchOutcomes):  # the client's next connection gets them
+        if isinstance(command, FetchOutcomes):  # the client's next connection fetches them
             self.repeated.forget(command.route)
             return OutcomeFrame(command.route, None, command.after, repeated=command.repeated)
         frame = encode(Failure(command.request.seq, refusal.code, str(refusal)))
@@ -202,7 +200,7 @@ class PendingReads:
             yield OutcomeFrame(command.route, None, command.after)
 
     def _next_outcomes(self, name: str, after: int) -> Generator[None, None, list[OutcomeMessage]]:
-        """Return a frame of a client's outcomes beyond `after`; empty: no more."""
+        """Return a frame of a client's outcomes beyond `after`; empty without any."""
         client = self._state.clients.by_name.get(name)
         # None: disconnected meanwhile.
         while client is not None and (seqs := client.seqs_after(after, MAX_OUTCOMES_PER_FRAME)):
@@ -235,7 +233,6 @@ class PendingReads:
     def _next_kept(
         self, route: bytes, records: list[OutcomeRecord]
     ) -> Generator[None, None, list[OutcomeMessage]]:
-        """Read the first repeated outcomes of a connection that are not deleted."""
         kept = [record for record in records if not isinstance(record, RememberedOutcome)]
         known = self._state.known
         present = [record for record in kept if known.get(record.op_id) is record]
@@ -246,17 +243,14 @@ class PendingReads:
 
 
 class RepeatedOutcomes:
-    """The outcomes requested by submitting again.
-
-    Kept as records, and read from the store when the connection has taken the frame before.
-    """
+    """The outcomes requested by submitting again; read when the last frame was taken."""
 
     def __init__(self) -> None:
         self.by_route: dict[bytes, OrderedDict[int, OutcomeRecord]] = {}
         self.count: int = 0
 
     def check_room(self, route: bytes) -> None:
-        """Raise TooManyReads if too many wait for a connection."""
+        """Raise TooManyReads if too many outcomes wait."""
         waiting = len(self.by_route.get(route, ()))
         if waiting >= REPEATED_PER_CONNECTION or (waiting and self.count >= REPEATED):
             raise TooManyReads(
@@ -264,7 +258,7 @@ class RepeatedOutcomes:
             )
 
     def add(self, route: bytes, records: Iterable[OutcomeRecord]) -> bool:
-        """Add outcomes; True if none waited for the connection."""
+        """Add outcomes; whether none waited for the connection."""
         known = self.by_route.get(route)
         waiting = self.by_route.setdefault(route, OrderedDict())
         before = len(waiting)
@@ -274,18 +268,18 @@ class RepeatedOutcomes:
         return known is None
 
     def next_of(self, route: bytes, limit: int) -> list[OutcomeRecord]:
-        """Return up to `limit` outcomes, in order of addition."""
+        """Return up to `limit` outcomes, in order."""
         return list(islice(self.by_route.get(route, {}).values(), limit))
 
     def remove(self, route: bytes, seqs: Iterable[int]) -> None:
-        """Remove outcomes that were sent or deleted."""
+        """Remove some outcomes."""
         waiting = self.by_route.get(route, OrderedDict())
         for seq in seqs:
             if waiting.pop(seq, None) is not None:
                 self.count -= 1
 
     def forget(self, route: bytes) -> None:
-        """Remove all outcomes of a connection."""
+        """Remove a connection's outcomes."""
         self.count -= len(self.by_route.pop(route, ()))
 
 

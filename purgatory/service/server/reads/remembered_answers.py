@@ -1,7 +1,4 @@
-"""RememberedReader: reads remembered operations and jobs from the store.
-
-For the store thread.
-"""
+"""RememberedReader: reads remembered operations and jobs. Store thread alone."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -21,7 +18,7 @@ _decode_job: Final = msgspec.msgpack.Decoder(JobStatus).decode
 
 
 class RememberedOutcome(OutcomeRecord):
-    """An outcome in the store's table of remembered ids, at `place`; of a job, its end."""
+    """An outcome in the store's table of remembered ids, at `place`."""
 
     __slots__ = ("place",)
 
@@ -39,7 +36,7 @@ class RememberedOutcome(OutcomeRecord):
 
 
 class RememberedReader:
-    """Finds what `store` remembers for `state`. Methods raise StoreError."""
+    """Finds what `store` remembers for `state`. Raises StoreError."""
 
     def __init__(self, state: ServerState, store: Store) -> None:
         self._ids = state.remembered
@@ -47,10 +44,7 @@ class RememberedReader:
         self._store = store
 
     def find(self, op_id: str, owner: str | None = None) -> RememberedOutcome | None:
-        """Return a remembered id; None if unknown, or if its period is over.
-
-        `owner`: see `ServerState.find`.
-        """
+        """Return a remembered id, unless its period is over; `owner`: see `ServerState.find`."""
         places = self._ids.places(op_id)
         if not places:
             return None
@@ -62,13 +56,13 @@ class RememberedReader:
         return None
 
     def operation(self, op_id: str, owner: str | None = None) -> OperationStatus | None:
-        """Return the status of a remembered id; for a job, of its operation."""
+        """Return a remembered operation's status; of a job, its operation's."""
         found = self.find(op_id, owner)
         status = None if found is None else self._status(found)
         return _of_job(status) if isinstance(status, JobStatus) else status
 
     def job(self, found: RememberedOutcome) -> JobStatus | None:
-        """Return the status of a job; None: of an operation, or forgotten meanwhile."""
+        """Return a job's status; None: of an operation, or forgotten meanwhile."""
         status = self._status(found)
         return status if isinstance(status, JobStatus) else None
 
@@ -77,7 +71,7 @@ class RememberedReader:
         return _decoded(rows[0]) if rows else None
 
     def outcomes(self, records: Sequence[RememberedOutcome]) -> list[OutcomeMessage]:
-        """Return the outcomes of operations, except forgotten ones."""
+        """Return outcomes of operations, except forgotten ones."""
         rows = self._store.remembered.read([record.place for record in records])
         return [_outcome(row) for row in rows if row.seq]
 

@@ -1,8 +1,7 @@
-"""Answers about the states of operations, in portions: to a query of ids, and to a list.
+"""Answers about operations' states, in portions: to a query of ids, and to a list.
 
-A query looks up each distinct id once. A list reads operations from the store by number, a few
-batches at a time, and after a bounded number of portions answers even without matches: the client
-asks for the rest. So no request keeps other clients waiting. For the store thread.
+A query looks up each distinct id once. A list reads a few batches at a time, by number, and after
+some portions answers even without matches: the client asks for the rest. Store thread alone.
 """
 
 from collections import Counter
@@ -36,15 +35,15 @@ from purgatory.service.store.rows import StoredOperation, StoredOutcome
 
 #: Ids looked up in a portion.
 PORTION: Final = 32
-#: Results and payloads take 1 / VALUES_SHARE of an answer about several ids.
+#: Values take 1 / VALUES_SHARE of an answer about several ids.
 VALUES_SHARE: Final = 8
-#: Operations in an answer, and bytes of their results and payloads.
+#: Operations in an answer, and bytes of their values.
 MAX_LISTED: Final = 500
 VALUE_BYTES: Final = 1 << 17
-#: Batches read in a portion, and portions of a request.
+#: Batches of a portion; portions of a request.
 BATCHES: Final = 4
 MAX_PORTIONS: Final = 200
-#: Up to so many operations of a key are found by the key.
+#: Up to so many operations of a key are found by it.
 FEW_WATCHERS: Final = 5000
 _NEWEST: Final = "newest"
 _NOTHING: Final = Raw(NOTHING)
@@ -60,10 +59,10 @@ def answer_ids(
     look_up: Callable[[Sequence[str]], Iterable[OperationStatus | JobStatus]],
     max_bytes: int,
 ) -> Iterator[bytes | None]:
-    """Yield None after each portion, and the frame of an `answer` with the statuses last.
+    """Yield None after each portion, then the frame of an `answer` with the statuses.
 
-    An answer of more than `max_bytes` is a failure, unless about one id. Results and payloads that
-    would take more than their share are left out.
+    An answer of more than `max_bytes` is a failure, unless about one id. Results and payloads
+    beyond their share are left out.
     """
     times = Counter(ids)  # distinct ids, in order
     distinct = list(times)
@@ -87,10 +86,7 @@ def answer_ids(
 def answer_list(
     request: ReadOperations, owner: str | None, state: ServerState, store: Store
 ) -> Iterator[bytes | None]:
-    """Yield None after each portion, and the frame of the answer last. Raises StoreError.
-
-    `owner`: see `ServerState.find`.
-    """
+    """Yield None after each portion, then the frame. Raises StoreError."""
     if request.order not in OPERATION_ORDERS:
         message = f"order is {request.order!r}; expected one of {OPERATION_ORDERS}"
         yield encode(Failure(request.seq, Malformed.code, message))
@@ -119,7 +115,7 @@ def answer_list(
 
 
 def _is_none_counted(request: ReadOperations, owner: str | None, state: ServerState) -> bool:
-    """Return whether the counts exclude a match: saves a look at a million jobs."""
+    """Whether the counts exclude a match, and save a look at a million jobs."""
     if request.with_jobs:
         return False
     counts = state.operation_counts.of(owner or request.client)
@@ -129,7 +125,6 @@ def _is_none_counted(request: ReadOperations, owner: str | None, state: ServerSt
 def _next_rows(
     request: ReadOperations, after: int, state: ServerState, store: Store
 ) -> list[StoredOperation]:
-    """Return the operations to examine next, in order; none: no more."""
     is_newest = request.order == _NEWEST
     watchers = () if request.key is None else state.parts.lists.watchers_of(request.key)
     if request.key is None or len(watchers) > FEW_WATCHERS:  # sorting would take long
@@ -158,14 +153,13 @@ def _match(
 
 
 def state_of(entry: PendingOperation | OutcomeRecord) -> str:
-    """Return the state of an operation; a due job is pending until its end."""
+    """Return an operation's state; a due job is pending until its end."""
     if entry.job is not None:
         return OUTCOMES_OF_JOBS[entry.job.state]
     return entry.outcome if isinstance(entry, OutcomeRecord) else "pending"
 
 
 def _of_job(status: OperationStatus, record: OutcomeRecord) -> OperationStatus:
-    """Set the fate of a job in the status of its operation."""
     if record.job is not None:
         status.state = state_of(record)
         if record.job.is_alive:
@@ -188,7 +182,7 @@ def _statuses(matches: list[_Match], store: Store) -> Iterator[OperationStatus]:
 
 
 def fit_values(status: OperationStatus | JobStatus, room: int, times: int = 1) -> int:
-    """Leave result and payload out if they do not fit; return the bytes they take."""
+    """Leave out result and payload if too large; return their bytes."""
     size = len(status.result) + len(status.payload)
     if size <= _EMPTY_BYTES:
         return 0
@@ -206,7 +200,7 @@ def look_up(
     store: Store,
     op_ids: Sequence[str],
 ) -> Iterator[OperationStatus]:
-    """Yield the statuses of operations. `owner`: see `ServerState.find`. Raises StoreError."""
+    """Yield the statuses of operations. Raises StoreError."""
     ended: dict[int, OutcomeRecord] = {}
     pending: list[PendingOperation] = []
     for op_id in op_ids:

@@ -1,6 +1,6 @@
 """The clients of a server and their outcomes, in memory.
 
-For the store thread; any thread may call `ClientRegistry.depths`.
+Store thread alone; any thread may call `ClientRegistry.depths`.
 """
 
 from bisect import bisect_right
@@ -13,7 +13,7 @@ from purgatory.service.server.records.job_record import JobRecord
 
 
 class ClientRecord:
-    """A client, by name: kept while it has operations, outcomes or connections."""
+    """A client with operations, outcomes or connections."""
 
     __slots__ = ("_snapshot", "connections", "count", "name", "unacknowledged")
 
@@ -22,12 +22,12 @@ class ClientRecord:
         self.count: i64 = 0  # pending operations and unacknowledged outcomes
         self.connections: int = 0
         self.unacknowledged: dict[int, OutcomeRecord] = {}  # by sequence number, ascending
-        self._snapshot: list[int] = []  # earlier keys of `unacknowledged`, to bisect
+        self._snapshot: list[int] = []  # earlier keys of it, to bisect
 
     def seqs_after(self, seq: int, limit: int) -> list[int]:
         """Return up to `limit` outcomes' sequence numbers above `seq`, ascending.
 
-        Some may have been acknowledged meanwhile.
+        Some may be acknowledged meanwhile.
         """
         if not self._snapshot or self._snapshot[-1] <= seq:
             self._snapshot = []
@@ -39,12 +39,11 @@ class ClientRecord:
 
 
 class OutcomeRecord:
-    """An outcome of which the database still has the rows.
+    """An outcome with rows in the database.
 
-    `seq` is the sequence number, `number` the operation's; `ended_ms` is when the end was noticed.
-    `job`: if any, the outcome is not sent to the client but, if expired, leased to a worker.
-    `unique_ms`: how long the id is remembered after the end, or MADE_UP. `until_ms`: the end of
-    this time, or 0.
+    `seq` is the sequence number, `number` the operation's; `ended_ms`: when the end was noticed.
+    `job`: the outcome is not sent to the client but, if expired, leased to a worker. `unique_ms`:
+    how long the id is remembered after the end, or MADE_UP; `until_ms`: until when, or 0.
     """
 
     __slots__ = (
@@ -82,36 +81,36 @@ class OutcomeRecord:
         self.until_ms: int = 0
 
     def end_period(self, unique_ms: int, ended_ms: int) -> None:
-        """Set the period for which the id is remembered."""
+        """Set how long the id is remembered."""
         self.unique_ms = unique_ms
         if unique_ms >= 0:
             self.until_ms = ended_ms + unique_ms
 
     def is_over(self, now_ms: int) -> bool:
-        """Whether the id may be reused: its outcome acknowledged, and its period over."""
+        """Whether the id is free: the outcome acknowledged, the period over."""
         return 0 < self.until_ms <= now_ms and self.seq not in self.client.unacknowledged
 
     def at_ms(self, deadline_ms: int) -> int:
-        """Return the time of the outcome: the deadline if it expired, however late."""
+        """Return the outcome's time: of an expiry the deadline, however late."""
         return deadline_ms if self.outcome == "expired" else self.ended_ms
 
 
 class ClientDepths(NamedTuple):
-    """The number of clients, and the largest count of operations and outcomes of one."""
+    """The number of clients, and the largest count of operations and outcomes of a client."""
 
     clients: int
     largest: int
 
 
 class ClientRegistry:
-    """All clients of a server, by name."""
+    """A server's clients, by name."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, ClientRecord] = {}
-        self.bytes: int = 0  # without their operations and outcomes
+        self.bytes: int = 0  # without operations and outcomes
 
     def record(self, name: str) -> ClientRecord:
-        """Return the record of a client, perhaps new."""
+        """Return a client's record, perhaps new."""
         client = self.by_name.get(name)
         if client is None:
             client = self.by_name[name] = ClientRecord(name)
@@ -119,7 +118,7 @@ class ClientRegistry:
         return client
 
     def depths(self) -> ClientDepths:
-        """Return the depths. O(clients); any thread."""
+        """Return the depths. O(clients)."""
         counts = [client.count for client in list(self.by_name.values())]
         return ClientDepths(len(counts), max(counts, default=0))
 

@@ -1,7 +1,4 @@
-"""JobRecord: a job in a server's memory, from its submission until forgotten.
-
-For the store thread.
-"""
+"""JobRecord: a job in a server's memory, until forgotten. Store thread alone."""
 
 from typing import Final
 
@@ -17,7 +14,7 @@ DONE: Final = 4
 DEAD: Final = 5
 CANCELLED: Final = 6
 STATE_COUNT: Final = 7
-#: By state: the state of the job's operation, for clients.
+#: By state: the state of the operation, for clients.
 OUTCOMES_OF_JOBS: Final = (
     "pending",
     "pending",
@@ -34,8 +31,8 @@ _NO_TAGS: Final[tuple[str, ...]] = ()
 class JobRecord:
     """A job of the operation `number`.
 
-    `client`: its name. `due_ms`, Unix milliseconds: of the job, or of its next attempt. Only its
-    `JobIndex` changes `state` and `due_ms`. `keys` cancel the job.
+    `due_ms`: of the job, or of its next attempt, in Unix milliseconds. `JobIndex` alone changes
+    `state` and `due_ms`. `keys` cancel the job.
     """
 
     __slots__ = (
@@ -69,7 +66,7 @@ class JobRecord:
         self.state: int = SCHEDULED
         self.submitted_ms: int = 0
         self.keys: tuple[str, ...] = ()
-        self.began_ms: int = 0  # of the latest attempt in this run; 0: none
+        self.began_ms: int = 0  # the latest attempt in this run; 0: none
 
     @property
     def tags(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""PendingOperation: waits at a server for keys, until a deadline. For the store thread."""
+"""PendingOperation: waits at a server for keys, until a deadline. Store thread alone."""
 
 from collections.abc import Callable, Hashable
 
@@ -18,15 +18,15 @@ from purgatory.service.store.rows import Options
 
 
 def expiry_delay(deadline_ns: i64, now_ns: i64) -> float:
-    """Return the seconds from `now_ns`, a whole tick, to the first tick after a deadline."""
+    """Return the seconds from `now_ns`, a tick, to the first tick after a deadline."""
     wait_ns = (deadline_ns // TICK_NS + 1) * TICK_NS - now_ns
     return float(max(TICK_NS, wait_ns)) / 1e9
 
 
 class EventContext:
-    """A key's completion or failure on its way to the watching operations.
+    """A completion or failure on its way to the operations that watch a key.
 
-    `value` is the key's or, if it `failed`, the error. `units`: for how many more operations it
+    `value`: the key's, or the error if it `failed`. `units`: for how many more operations it
     counts, or UNLIMITED.
     """
 
@@ -42,7 +42,7 @@ class EventContext:
     ) -> None:
         self.value: bytes = value
         self.at_ms: i64 = at_ms
-        # Operations of several keys, brought nearer by this event.
+        # Operations of several keys that the event brought nearer.
         self.progressed: list[tuple[PendingOperation, str]] = progressed
         self.units: i64 = units
         self.failed: bool = failed
@@ -59,7 +59,7 @@ class EventContext:
 class UnfinishedEvents:
     """Events that have not ended all their operations, by key, in order.
 
-    `settle`, of the open transaction, counts them for an operation, before any other change of it.
+    `settle` counts the events for an operation, before its other changes.
     """
 
     def __init__(self) -> None:
@@ -68,10 +68,10 @@ class UnfinishedEvents:
 
 
 class PendingOperation(DelayedOperation):
-    """An operation waiting for `need` of its keys, until `op_deadline_ms` at the latest.
+    """An operation that waits for `need` of its keys, until `op_deadline_ms`.
 
     It expires at the timer's first tick after `op_deadline_ns`, Unix nanoseconds; until then,
-    events of the deadline's millisecond complete it. All other times are Unix milliseconds.
+    events of the deadline's millisecond complete it. Other times are Unix milliseconds.
     """
 
     __slots__ = (
@@ -110,7 +110,7 @@ class PendingOperation(DelayedOperation):
         now_ns: i64,
     ) -> None:
         super().__init__(expiry_delay(deadline_ns, now_ns))
-        #: Memory without `values`; set at submission or when read from the store.
+        #: Memory without `values`.
         self.bytes: i64 = 0
         self.number: i64 = number
         self.client: ClientRecord = client
@@ -127,15 +127,15 @@ class PendingOperation(DelayedOperation):
         self.keys: tuple[str, ...] = ()  # set by `watch`; stay after the end
         self.by_key: str | None = None
         self.value: bytes | None = None  # of `by_key`; the error if it failed
-        self.values: dict[str, bytes] | None = None  # by key so far, if several are needed
-        self.unfinished: UnfinishedEvents | None = None  # of the server
+        self.values: dict[str, bytes] | None = None  # by key, if several are needed
+        self.unfinished: UnfinishedEvents | None = None
         self.ended_ms: i64 = 0  # when the deciding event came
         self.shared: i64 = 0  # the spread that has the result
         self.job: JobRecord | None = None
         self.options: Options | None = None
 
     def copy_pending(self, now_ns: int) -> "PendingOperation":
-        """Return an unended copy with the same progress."""
+        """Return an unended copy."""
         copy = PendingOperation(
             self.number,
             self.client,
@@ -154,24 +154,24 @@ class PendingOperation(DelayedOperation):
         return copy
 
     def run(self) -> object:
-        """Expire, unless an unfinished event ends the operation; called by the timer."""
+        """Expire, unless an unfinished event ends the operation."""
         if self.unfinished is not None and self.unfinished.by_key:
             assert self.unfinished.settle is not None
             self.unfinished.settle(self)
         return super().run()
 
     def all_bytes(self) -> int:
-        """Return its memory with `values`."""
+        """Return the memory with `values`."""
         if self.values is None:
             return self.bytes
         return self.bytes + sum(value_bytes(len(value)) for value in self.values.values())
 
     def is_waiting_for(self, key: str, now_ms: i64) -> bool:
-        """Whether completing a watched key would count."""
+        """Whether completing a watched key counts."""
         return now_ms <= self.op_deadline_ms and (self.values is None or key not in self.values)
 
     def result(self) -> bytes | None:
-        """Return the value, a map of key -> value if several keys were needed, or the error."""
+        """Return the value, the error, or a map of key -> value for several keys."""
         if self.by_key is None:
             return self.value
         if self.need > 1:
@@ -182,7 +182,7 @@ class PendingOperation(DelayedOperation):
     def _op_complete_key(self, key: Hashable, value: object) -> bool:
         """Count a key, and complete if enough have counted; or fail.
 
-        After the deadline no key counts: the operation expires, however late.
+        After the deadline no key counts, however late the expiry.
         """
         assert isinstance(value, EventContext)
         assert isinstance(key, str)
@@ -202,7 +202,6 @@ class PendingOperation(DelayedOperation):
         return finish(self, COMPLETED)
 
     def _fail(self, key: str, context: EventContext) -> bool:
-        """Fail, unless the key has counted before."""
         if not self.is_waiting_for(key, context.at_ms):
             return False
         context.use()
@@ -213,7 +212,6 @@ class PendingOperation(DelayedOperation):
         return finish(self, FAILED)
 
     def _count(self, key: str, context: EventContext) -> bool:
-        """Count one of several keys; True if enough have counted."""
         if self.values is None:
             self.values = {}
         if key in self.values:
@@ -225,7 +223,7 @@ class PendingOperation(DelayedOperation):
 
 
 def new_job(operation: PendingOperation) -> JobRecord:
-    """Return the job of an operation, scheduled."""
+    """Return an operation's job, scheduled."""
     job = JobRecord(
         operation.number,
         operation.op_id,
@@ -239,5 +237,5 @@ def new_job(operation: PendingOperation) -> JobRecord:
     return job
 
 
-#: An ended operation: its outcome, when, and the result or the error.
+#: An ended operation: its outcome, when, and the result or error.
 Ended = tuple[PendingOperation, OutcomeRecord, int, bytes | None]

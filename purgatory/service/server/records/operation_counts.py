@@ -1,6 +1,6 @@
-"""OperationCounts: counts operations by state, of all clients and of each; without jobs.
+"""OperationCounts: counts operations without jobs, by state and client.
 
-Changes after each commit. For the store thread.
+Changes after each commit. Store thread alone.
 """
 
 from typing import Final
@@ -12,10 +12,10 @@ _PLACES: Final = {state: place for place, state in enumerate(OPERATION_STATES)}
 
 
 class OperationCounts:
-    """Counts pending operations, and ended ones until forgotten; in O(1)."""
+    """Counts pending operations, and ended ones until forgotten."""
 
     def __init__(self) -> None:
-        # Counts are in the order of OPERATION_STATES.
+        # In the order of OPERATION_STATES.
         self._all = [0] * len(OPERATION_STATES)
         self._by_client: dict[str, list[int]] = {}
 
@@ -28,14 +28,14 @@ class OperationCounts:
         self._all[_PENDING] += 1
 
     def end(self, client: str, outcome: str) -> None:
-        """Count a pending operation as ended."""
+        """Count an operation as ended."""
         place = _PLACES[outcome]
         for counts in (self._by_client[client], self._all):
             counts[_PENDING] -= 1
             counts[place] += 1
 
     def forget(self, client: str, outcome: str) -> None:
-        """Count an ended operation no longer."""
+        """Count an ended operation no more."""
         counts, place = self._by_client[client], _PLACES[outcome]
         counts[place] -= 1
         self._all[place] -= 1

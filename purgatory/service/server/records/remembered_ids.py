@@ -1,12 +1,12 @@
-"""RememberedIds: finds ids of the ended among millions, in eleven bytes of memory each.
+"""RememberedIds: finds ids of ended operations among millions, in eleven bytes each.
 
 The store's table `remembered` has a row for each, at a place. The row's entry here is a number of
 62 bits, of the id's hash and the place. Entries are in sorted arrays, by the first bits of the
-hash, so an addition moves a few kilobytes. A look for an unknown id finds a wrong row once in 2**40
-looks, times the remembered ids; the row has the whole id.
+hash: an addition moves a few kilobytes. An unknown id finds a wrong row once in 2**40 looks, times
+the remembered ids; the row has the whole id.
 
-See `benchmarks/bench_remembered.py` for other ways. For the store thread; any thread may read
-`total` and `most`.
+See `benchmarks/bench_remembered.py` for other ways. Store thread alone; any thread may read `total`
+and `most`.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from typing import Final
 from purgatory.service.errors import TooManyRemembered
 from purgatory.service.store.changes import RememberedChanges
 
-#: Defaults: most ids that count, and how long an id is remembered.
+#: Defaults: ids that count, and how long an id is remembered.
 MAX_REMEMBERED: Final = 10_000_000
 REMEMBER_MS: Final = 86_400_000
 
@@ -29,16 +29,16 @@ _PLACE_BITS: Final = 34
 _PLACES: Final = (1 << _PLACE_BITS) - 1
 _ENTRIES: Final = (1 << _ENTRY_BITS) - 1
 SHARDS: Final = 1 << _SHARD_BITS
-#: Memory of an entry: eight bytes, and spare room of growing arrays.
+#: Memory of an entry: eight bytes, and spare room.
 ID_BYTES: Final = 11
 
 
 class RememberedIds:
     """The entries of remembered ids, and how many ids count towards `most`.
 
-    `key`: a secret of the database for the hash, so no client can fill a single shard.
-    `remember_ms`: the period of submissions with DEFAULT. `count`: rows of the table. `reserved`:
-    ids to be remembered, of operations pending or not in the table yet.
+    `key`: a secret of the database for the hash, so no client can fill one shard. `remember_ms`:
+    the period of submissions with DEFAULT. `count`: rows of the table. `reserved`: ids to be
+    remembered, of operations pending or not in the table yet.
     """
 
     def __init__(
@@ -48,13 +48,13 @@ class RememberedIds:
         self.remember_ms: int = remember_ms
         self.count: int = 0
         self.reserved: int = 0
-        #: The last place given, and the last on disk.
+        #: The last place given; the last on disk.
         self.last_place: int = 0
         self.settled_place: int = 0
-        #: The store's shards have the entries of all rows up to here.
+        #: The store's shards have the entries of rows up to here.
         self.dumped_place: int = 0
         self._hash: Final = hashlib.blake2b(key=key, digest_size=5)
-        # Made when needed: four thousand arrays are a millisecond of each start.
+        # Made when needed: four thousand arrays would take a millisecond of each start.
         self._shards: defaultdict[int, array[int]] = defaultdict(partial(array, "Q"))
 
     @property
@@ -63,7 +63,7 @@ class RememberedIds:
         return self.count + self.reserved
 
     def refusal(self, unique_ms: int) -> TooManyRemembered | None:
-        """Return why an id cannot be remembered for a period, if so."""
+        """Return why an id cannot be remembered, if so."""
         if unique_ms <= 0 or self.total < self.most:
             return None
         return TooManyRemembered(
@@ -77,7 +77,7 @@ class RememberedIds:
         return int.from_bytes(hasher.digest())
 
     def places(self, op_id: str) -> list[int]:
-        """Return the places of rows that may have an id; mostly none."""
+        """Return the places of rows that may have an id."""
         if not self.count:
             return []
         hashed = self.hash_of(op_id)
@@ -92,7 +92,7 @@ class RememberedIds:
         return found
 
     def next_place(self) -> int:
-        """Return the place of a new row; places grow, and are not reused."""
+        """Return a new row's place; places grow, and are not reused."""
         self.last_place += 1
         return self.last_place
 
@@ -113,7 +113,7 @@ class RememberedIds:
             del shard[index]
 
     def prepare(self, changes: RememberedChanges) -> None:
-        """Add the figures to changes, before the commit."""
+        """Add the figures to changes."""
         changes.count = self.count + len(changes.rows) - len(changes.deleted)
         changes.last_place = self.last_place
 
@@ -131,7 +131,7 @@ class RememberedIds:
         return self._shards[shard].tobytes()
 
     def load(self, shard: int, dumped: bytes) -> None:
-        """Replace the entries of a shard. Raises ValueError if `dumped` is damaged."""
+        """Replace a shard's entries. Raises ValueError for damage."""
         entries = array("Q")
         entries.frombytes(dumped)
         if len(entries) and (entries[-1] < entries[0] or entries[-1] >> _PLACE_BITS > _ENTRIES):
@@ -140,7 +140,7 @@ class RememberedIds:
 
     @property
     def entries(self) -> int:
-        """How many entries exist: of each row, and of rows deleted after the last dump."""
+        """How many entries exist, also of rows deleted after the last dump."""
         return sum(map(len, self._shards.values()))
 
     def clear(self) -> None:

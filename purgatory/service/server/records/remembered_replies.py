@@ -1,9 +1,9 @@
 """RememberedReplies: the replies to the latest requests of each session.
 
 After a loss of the connection a client repeats unanswered requests. Completing with a limit, or
-extending, is not idempotent; so the server repeats the reply instead. Nothing is forgotten before
-its time: beyond a client's bounds of sessions and bytes, the server refuses further sessions. Only
-the open transaction changes the replies. For the store thread.
+extending, is not idempotent; so the server repeats the reply. Nothing is forgotten early: beyond a
+client's bounds, the server refuses further sessions. The open transaction changes the replies.
+Store thread alone.
 """
 
 from collections import OrderedDict
@@ -14,22 +14,21 @@ from purgatory.service.server.memory import reply_bytes, session_bytes
 from purgatory.service.server.validation import shown
 from purgatory.service.store.changes import Changes
 
-#: Replies remembered of a session: a client has no more unanswered requests.
+#: Replies of a session: a client has no more unanswered requests.
 REPLIES_PER_SESSION = 32
-#: Sessions remembered of a client, and for how many milliseconds after their last request.
+#: Sessions of a client, and for how many milliseconds after their last request.
 SESSIONS_PER_CLIENT = 10_000
 SESSION_MS = 600_000
-#: Sessions forgotten in a transaction.
 FORGET_AT_ONCE = 100
 
 
 def session_key(client: str, session: str) -> str:
-    """Return the server's name of a client's session, also on disk."""
+    """Return the server's name of a client's session."""
     return f"{len(client)}:{client}{session}"
 
 
 def owner_of(key: str) -> str:
-    """Return the client of a session; empty: the name is an older server's."""
+    """Return a session's client; empty: the name is an older server's."""
     length, colon, rest = key.partition(":")
     return rest[: int(length)] if colon and length.isdecimal() else ""
 
@@ -37,18 +36,18 @@ def owner_of(key: str) -> str:
 class RememberedReplies:
     """Frames of replies, by session and sequence number of the request.
 
-    `max_bytes`: bound of their bytes; 0: none. Half of it is for the first clients, an equal part
-    of the other half for each client.
+    `max_bytes`: their bound; 0: none. Half of it is for the first clients; each client has an equal
+    part of the other half.
     """
 
     def __init__(self, max_bytes: int = 0) -> None:
         self.bytes: int = 0
         self._half = max_bytes // 2
-        # The latest used is the last. (A dict finds its first entry by a scan of removed ones.)
+        # The latest used last. (A dict finds its first entry by a scan of removed ones.)
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
         self._clients: dict[str, _ClientShare] = {}
-        # Of the open transaction: a failed commit forgets the added (session, seq), and restores
-        # the evicted, listed in order of eviction.
+        # Of the open transaction, for a roll-back: added (session, seq); evicted replies and
+        # dropped sessions, in order.
         self._added: set[tuple[str, int]] = set()
         self._evicted: list[tuple[str, int, bytes]] = []  # session, seq, frame
         self._dropped: list[tuple[str, _Session]] = []
@@ -61,19 +60,19 @@ class RememberedReplies:
             self._count(session.owner, reply_bytes(len(frame)))
 
     def key(self, client: str, session: str) -> str:
-        """Return the name of a client's session; older servers' names stay."""
+        """Return a session's name; older servers' names stay."""
         known = self._sessions.get(session)
         if known is not None and not known.owner.name:
             return session
         return session_key(client, session)
 
     def find(self, key: str, seq: int) -> bytes | None:
-        """Return the remembered reply to a request, if any."""
+        """Return the remembered reply, if any."""
         found = self._sessions.get(key)
         return None if found is None else found.frames.get(seq)
 
     def check_room(self, client: str, key: str) -> None:
-        """Raise TooManySessions if a client's bounds are reached."""
+        """Raise TooManySessions at a client's bounds."""
         found = self._sessions.get(key)
         if found is not None and len(found.frames) >= REPLIES_PER_SESSION:
             return  # the new reply replaces the oldest
@@ -99,7 +98,7 @@ class RememberedReplies:
             changes.delete_replies.append((key, oldest))
 
     def is_new(self, key: str, seq: int) -> bool:
-        """Return whether the open transaction has added a reply."""
+        """Whether the open transaction has added a reply."""
         return (key, seq) in self._added
 
     def publish(self) -> None:
@@ -129,7 +128,7 @@ class RememberedReplies:
                 self._drop(key)
 
     def forget_old(self, now_ms: int, changes: Changes) -> bool:
-        """Forget some sessions without a recent request; return whether any is left."""
+        """Forget some old sessions; return whether others may be left."""
         for _ in range(FORGET_AT_ONCE):
             key = next(iter(self._sessions), None)
             if key is None or self._sessions[key].at_ms > now_ms - SESSION_MS:
@@ -148,7 +147,7 @@ class RememberedReplies:
         return entry
 
     def _restore(self, key: str, entry: "_Session") -> None:
-        """Bring back a dropped session, as the least recently used."""
+        """Bring back a session, as the least recently used."""
         entry.owner = self._owner(entry.owner.name)
         self._count(entry.owner, _bytes_of(key, entry))
         self._sessions[key] = entry
@@ -166,7 +165,6 @@ class RememberedReplies:
         return entry
 
     def _owner(self, name: str) -> "_ClientShare":
-        """Return a client's share, with one more session."""
         owner = self._clients.get(name)
         if owner is None:
             owner = self._clients[name] = _ClientShare(name)

@@ -2,11 +2,11 @@
 
     committed ── unacknowledged ──> acknowledged ──> deleted
 
-An outcome is *unacknowledged* until its client acknowledges it, or its retention is over. The last
-`RETAINED_OUTCOMES` are then kept for `RETAINED_OUTCOMES_MS`, so that their operations can be
-queried or submitted again. Rows are deleted in groups, never before the journal has confirmed them.
+An outcome is *unacknowledged* until its client acknowledges it, or its retention is over. Then the
+last `RETAINED_OUTCOMES` are kept for `RETAINED_OUTCOMES_MS`: their operations can be queried or
+submitted again. Rows are deleted in groups, never before the journal has them.
 
-For the store thread; any thread may read `unacknowledged`.
+Store thread alone; any thread may read `unacknowledged`.
 """
 
 import sys
@@ -22,33 +22,33 @@ from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.records.operation_counts import OperationCounts
 from purgatory.service.store.rows import JournalPosition
 
-# Rows of a table deleted in a transaction, to keep no request waiting; or this share of the waiting
-# deletions, lest they pile up. And milliseconds between two such transactions.
+# Rows of a table deleted in a transaction: requests wait; or this share of the waiting deletions,
+# lest they pile up. Milliseconds between such transactions.
 DELETED_PER_TRANSACTION: Final = 256
 DELETED_SHARE: Final = 64
 DELETION_PAUSE_MS: Final = 20
-#: Deleted outcomes that become remembered rows, at most: their rows are read before.
+#: Deleted outcomes that become remembered rows, at most: their rows are read.
 REMEMBERED_PER_TRANSACTION = 512
 
 
 def most_deleted(left: int) -> int:
-    """Return how many of the rows to delete a transaction deletes."""
+    """Return how many of the waiting rows a transaction deletes."""
     return max(DELETED_PER_TRANSACTION, left // DELETED_SHARE)
 
 
-#: How many acknowledged outcomes are kept for so many milliseconds.
+#: So many acknowledged outcomes are kept for so many milliseconds.
 RETAINED_OUTCOMES = 10_000
 RETAINED_OUTCOMES_MS = 600_000
-# Deletions gather to so many, or for so many milliseconds: a transaction for each acknowledgement
-# would load the disk more than all requests.
+# Deletions gather to so many, or for so many milliseconds: a transaction each would load the disk
+# more than all requests.
 DELETED_TOGETHER = 256
 DELETION_DELAY_MS = 60_000
-#: Milliseconds between two looks for periods that are over.
+#: Milliseconds between looks for ended periods.
 PERIODS_LOOK_MS: Final = 1000
 
 
 class OutcomeRetention:
-    """Keeps the outcomes of a server. Shares the arguments with its state."""
+    """Keeps the outcomes of a server, whose state shares the arguments."""
 
     def __init__(
         self,
@@ -63,44 +63,44 @@ class OutcomeRetention:
         self._operation_counts = operation_counts
         self.unacknowledged: int = 0
         self.bytes: int = 0  # of undeleted outcomes
-        # With the time of the acknowledgement, oldest first.
+        # With times of acknowledgement, oldest first.
         self.acknowledged: deque[tuple[int, OutcomeRecord]] = deque()
         # Without a journal all rows count as confirmed.
         self._journal_position = JournalPosition(sys.maxsize, sys.maxsize)
-        self._blocked = False  # the oldest is not in the journal yet
+        self._blocked = False  # the oldest is not in the journal
         self._paused_until_ms = 0
         self._next_look_ms = 0
 
     @property
     def overdue(self) -> int:
-        """How many acknowledged outcomes there are beyond `RETAINED_OUTCOMES`."""
+        """Acknowledged outcomes beyond `RETAINED_OUTCOMES`."""
         beyond = len(self.acknowledged) - RETAINED_OUTCOMES
         return max(0, beyond)
 
     def add(self, record: OutcomeRecord) -> None:
-        """Keep a committed outcome until acknowledged."""
+        """Keep an outcome until acknowledged."""
         record.end_period(record.unique_ms, record.ended_ms)
         record.client.unacknowledged[record.seq] = record
         self.unacknowledged += 1
         self.bytes += outcome_bytes(record.op_id)
 
     def add_job(self, record: OutcomeRecord) -> None:
-        """Keep the committed outcome of a due job until the job's end."""
+        """Keep a due job's outcome until the job's end."""
         self.unacknowledged += 1
         self.bytes += outcome_bytes(record.op_id)
 
     def end_job(self, record: OutcomeRecord, now_ms: int) -> None:
-        """Mark an ended job's outcome as acknowledged. After the commit."""
+        """Note the end of a job."""
         record.end_period(record.unique_ms, now_ms)
         self._mark_deletable(record, now_ms)
 
     def drop_job(self, record: OutcomeRecord, now_ms: int) -> None:
-        """Forget an ended job; its id may be reused. After the commit."""
+        """Forget an ended job; its id may be reused."""
         self._forget(record)
         self._mark_deletable(record, now_ms)
 
     def _forget(self, record: OutcomeRecord) -> None:
-        """Forget an id, unless it is already, and perhaps in use again."""
+        """Forget an id, unless it was forgotten, and perhaps reused."""
         if self._known.get(record.op_id) is record:
             del self._known[record.op_id]
             if record.job is not None:
@@ -109,17 +109,14 @@ class OutcomeRetention:
                 self._operation_counts.forget(record.client.name, record.outcome)
 
     def acknowledge(self, client: ClientRecord, seqs: Iterable[int], now_ms: int) -> None:
-        """Mark known outcomes as acknowledged.
-
-        In memory only: after a crash the server sends them again.
-        """
+        """Mark known outcomes as acknowledged; after a crash, they are sent again."""
         for seq in seqs:
             record = client.unacknowledged.pop(seq, None)
             if record is not None:
                 self._mark_deletable(record, now_ms)
 
     def expire_unacknowledged(self, before_ms: int, now_ms: int) -> None:
-        """Give up unacknowledged outcomes from before `before_ms`."""
+        """Give up unacknowledged outcomes that ended before `before_ms`."""
         for client in list(self._clients.by_name.values()):
             records = client.unacknowledged.values()
             for record in list(takewhile(lambda record: record.ended_ms < before_ms, records)):
@@ -134,9 +131,9 @@ class OutcomeRetention:
         self._clients.drop_if_idle(record.client)
 
     def end_periods(self, now_ms: int) -> int:
-        """Return how many kept ids have a period that is over; counts each once.
+        """Return how many kept ids' periods have ended; counts each once.
 
-        Looks once a second, because it examines all kept outcomes.
+        Looks once a second: it examines all kept outcomes.
         """
         if now_ms < self._next_look_ms:
             return 0
@@ -147,12 +144,12 @@ class OutcomeRetention:
         return len(over)
 
     def confirm_journaled(self, position: JournalPosition) -> None:
-        """Allow deleting rows up to `position`: the journal has them."""
+        """Allow deleting rows up to `position`."""
         self._journal_position = position
         self._blocked = False
 
     def next_deletion_ms(self) -> int | None:
-        """Return when outcomes are to be deleted, perhaps in the past, if any."""
+        """Return when to delete outcomes, perhaps in the past, if any."""
         if not self.acknowledged or self._blocked:
             return None
         if self.overdue >= DELETED_TOGETHER:
@@ -161,7 +158,7 @@ class OutcomeRetention:
         return max(deletion_ms, self._paused_until_ms)
 
     def select_deletable(self, now_ms: int) -> list[OutcomeRecord]:
-        """Return the outcomes to delete now, oldest first, for `delete`."""
+        """Return the outcomes to delete now, oldest first."""
         selected: list[OutcomeRecord] = []
         left = len(self.acknowledged)
         most = most_deleted(self.overdue)
@@ -181,12 +178,12 @@ class OutcomeRetention:
 
     def _is_journaled(self, record: OutcomeRecord) -> bool:
         if record.job is not None:
-            return True  # the journal gets its end from another table
+            return True  # the journal has another row of it
         position = self._journal_position
         return record.number <= position.operations and record.seq <= position.outcomes
 
     def delete(self, selected: list[OutcomeRecord]) -> None:
-        """Remove selected outcomes: their rows are gone, the ids may be reused."""
+        """Remove selected outcomes: their rows are gone."""
         for record in selected:
             self.acknowledged.popleft()
             self._forget(record)

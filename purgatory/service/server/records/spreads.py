@@ -1,11 +1,11 @@
 """Spread: an event with many operations, ended in several transactions.
 
-The event happens at one moment, for all operations then waiting for its key: those with numbers up
-to `last`, so none of millions has to be marked. A later change of such an operation counts the
-event first, see `KeyEvents.settle`.
+The event happens at one moment, for the operations then waiting for its key, with numbers up to
+`last`: none of millions has to be marked. A later change of such an operation counts the event
+first, see `KeyEvents.settle`.
 
-The database has the event, its value once, and the request until it is answered: after a crash the
-next start ends the other operations. For the store thread.
+The database has the event, its value once, and the request until answered: after a crash the next
+start ends the other operations. Store thread alone.
 """
 
 from _purgatory_cpython.mypyc_types import i64
@@ -22,9 +22,9 @@ from purgatory.service.store.rows import UNLIMITED, StoredSpread
 
 
 class SpreadRequest:
-    """A request with spread events, answered when all of them have ended.
+    """A request, answered when all its spreads have ended.
 
-    `counts`: its answer so far. `commands`: the request, as often as sent. `left`: spreads
+    `counts`: the answer so far. `commands`: the request, as often as sent. `left`: spreads
     unfinished on disk.
     """
 
@@ -41,7 +41,7 @@ class SpreadRequest:
 
 
 class Spread(EventContext):
-    """An event with operations that may wait for it, the next last.
+    """An event, and the operations that may wait for it, the next last.
 
     `place`: in the request. Outcomes from `first_seq` on refer to it.
     """
@@ -55,23 +55,22 @@ class Spread(EventContext):
         self.number = number
         self.key: str = key
         self.first_seq: int = first_seq
-        # The client's request, if known.
         self.request: SpreadRequest = SpreadRequest("", 0, [], failed=failed)
         self.place: int = 0
         self.waiting: list[DelayedOperation] = []
-        self.last: i64 = 0  # number of the last operation that the event is for
+        self.last: i64 = 0  # the number of the last operation
         self.count: int = 0  # operations ended
         self.bytes: int = 0
 
     def reach(self, watchers: list[DelayedOperation], last: int) -> None:
-        """Set the watchers of the key, in order, and the last number."""
+        """Set the key's watchers, in order, and the last number."""
         watchers.reverse()
         self.waiting = watchers
         self.last = last
         self.bytes = spread_bytes(len(watchers), len(self.value))
 
     def is_for(self, operation: PendingOperation) -> bool:
-        """Whether the event is still to count for an operation of its key."""
+        """Whether the event still counts for an operation of its key."""
         return (
             operation.number <= self.last
             and not operation.done()
@@ -79,7 +78,7 @@ class Spread(EventContext):
         )
 
     def row(self, last_seq: int) -> tuple[object, ...]:
-        """Return the row; `last_seq`: see `StoredSpread`."""
+        """Return the row; see `StoredSpread`."""
         request = self.request
         return StoredSpread(
             self.number,
@@ -119,7 +118,7 @@ class Spreads(UnfinishedEvents):
             del self.by_key[spread.key]
 
     def last_of(self, key: str) -> int:
-        """Return the last operation of a key's unfinished spreads; 0: no spread."""
+        """Return the last number of a key's spreads; 0 without any."""
         return max([one.last for one in self._of_key(key)], default=0)
 
     def watched_by(self, operation: PendingOperation) -> list[Spread]:

@@ -1,1 +1,1 @@
-"""Repeats: jobs by the calendar or at intervals, submitted by the server."""
+"""Repeats: jobs by the calendar or at intervals, which the server submits."""

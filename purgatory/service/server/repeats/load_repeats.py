@@ -1,4 +1,4 @@
-"""`load_repeats`: brings the repeats back. Used by the thread that starts a server."""
+"""`load_repeats`: loads the repeats. Starting thread alone."""
 
 import logging
 from typing import Final
@@ -20,13 +20,13 @@ from purgatory.service.store.rows import StoredRepeat
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: A clock set back by less repeats no times of the calendar, as in Debian's cron; if set back by
-#: more, the clock was wrong before.
+#: A clock set back by less repeats no times of the calendar, as in Debian's cron; by more, it was
+#: wrong before.
 SET_BACK_MS: Final = 10_800_000
 
 
 def load_repeats(state: ServerState, store: Store, now_ms: int, shift_ms: int) -> None:
-    """Read the repeats into `state`; after the operations. Raises StoreError.
+    """Read the repeats into `state`, after the operations. Raises StoreError.
 
     `shift_ms`: by how much the clock was set since the last run.
     """
@@ -52,7 +52,7 @@ def _record(row: StoredRepeat, now_ms: int, shift_ms: int) -> RepeatRecord:
 
 
 def _expression(row: StoredRepeat, cron: str, tz: str) -> CronExpression | None:
-    """Return the expression of a repeat; None if this machine does not know the zone."""
+    """Return a repeat's expression; None if this machine does not know the zone."""
     try:
         return CronExpression(cron, tz)
     except ValueError as error:

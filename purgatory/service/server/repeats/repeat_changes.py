@@ -6,7 +6,7 @@ from purgatory.service.store.changes import Changes
 
 
 class RepeatChanges:
-    """Records that replace those of `registry` when `changes` are on disk."""
+    """Changes of `registry`, written to `changes`."""
 
     def __init__(self, registry: RepeatRegistry, changes: Changes) -> None:
         self._registry = registry
@@ -16,7 +16,7 @@ class RepeatChanges:
         self._taken: list[RepeatRecord] = []
 
     def find(self, key: RepeatKey) -> RepeatRecord | None:
-        """Return a repeat after this transaction; None if absent."""
+        """Return a repeat in this transaction, if any."""
         if key in self._records:
             return self._records[key]
         return self._registry.by_key.get(key)
@@ -33,12 +33,12 @@ class RepeatChanges:
         self._records[key] = None
 
     def removed_runs(self, key: RepeatKey) -> tuple[str, ...]:
-        """Return the runs of a repeat that this transaction has deleted."""
+        """Return the runs of a repeat, if the transaction deleted it."""
         record = self._removed.get(key)
         return () if record is None else record.runs
 
     def count(self, client: str | None = None) -> int:
-        """Return how many repeats all clients, or one, have after this transaction."""
+        """Count the repeats of all clients, or one, in this transaction."""
         registry = self._registry
         count = len(registry) if client is None else registry.counts.get(client, 0)
         for key, record in self._records.items():
@@ -47,7 +47,7 @@ class RepeatChanges:
         return count
 
     def bytes_more(self) -> int:
-        """Return how many bytes this transaction adds."""
+        """Return the bytes that this transaction adds."""
         by_key = self._registry.by_key
         return sum(
             (0 if record is None else record.bytes) - (by_key[key].bytes if key in by_key else 0)
@@ -55,7 +55,7 @@ class RepeatChanges:
         )
 
     def take_due(self, now_ms: int, most: int) -> list[RepeatRecord]:
-        """Return repeats to examine now; without `put` they come again."""
+        """Return repeats to examine; without `put` they come again."""
         taken = self._registry.take_due(now_ms, most)
         self._taken += taken
         found = [self.find(record.key) for record in taken]
@@ -72,7 +72,7 @@ class RepeatChanges:
                 self._changes.repeats += record.row()
 
     def publish(self) -> None:
-        """Change the repeats, after the commit."""
+        """Change the repeats."""
         for record in self._taken:
             if record.key not in self._records:
                 self._registry.watch(record)
@@ -83,7 +83,7 @@ class RepeatChanges:
                 self._registry.put(changed)
 
     def roll_back(self) -> None:
-        """Leave the repeats unchanged: examined repeats come again."""
+        """Leave the repeats unchanged."""
         for record in self._taken:
             self._registry.watch(record)
 

@@ -1,4 +1,4 @@
-"""RepeatRecord: a repeat, at the server. Immutable values; any thread."""
+"""RepeatRecord: a repeat at the server. Immutable; any thread."""
 
 import zlib
 from datetime import UTC, datetime, timedelta
@@ -18,12 +18,12 @@ _MS: Final = timedelta(milliseconds=1)
 
 
 class RepeatRecord(NamedTuple):
-    """A repeat of a client. Times are Unix milliseconds; 0: there is none.
+    """A client's repeat. Times are Unix milliseconds; 0: none.
 
-    `next_ms`: the time of its next run, without the jitter; `last_ms`: of the last.
-    `missed_until_ms`: earlier times passed unexamined: they are missed.
+    `next_ms`: of the next run, without jitter; `last_ms`: of the last.
+    `missed_until_ms`: times up to it passed unexamined: they are missed.
     `busy_until_ms`: an unfinished run was seen then.
-    `wake_ms`: when to examine the repeat next.
+    `wake_ms`: when to examine the repeat.
     `runs`: ids of its latest jobs, perhaps unfinished.
     """
 
@@ -46,14 +46,14 @@ class RepeatRecord(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """The memory that it takes."""
+        """The estimated memory."""
         repeat = self.settings
         names = text_bytes(self.client) + text_bytes(repeat.name)
         return REPEAT_BYTES + names + len(repeat.cron or "") + len(repeat.payload)
 
     @property
     def due_ms(self) -> int:
-        """When its next run is due, with jitter."""
+        """When the next run is due, with jitter."""
         jitter_ms = self.settings.jitter_ms
         if not jitter_ms:
             return self.next_ms
@@ -62,7 +62,7 @@ class RepeatRecord(NamedTuple):
         return self.next_ms + zlib.crc32(seed.encode()) % (jitter_ms + 1)
 
     def time_after(self, after_ms: int) -> int:
-        """Return its first time after a moment; 0 if none exists."""
+        """Return the first time after a moment; 0 without any."""
         every_ms = self.settings.every_ms
         if every_ms:
             intervals = max(0, after_ms - self.next_ms) // every_ms + 1
@@ -70,7 +70,7 @@ class RepeatRecord(NamedTuple):
         return 0 if self.cron is None else first_time(self.cron, after_ms)
 
     def skip(self, after_ms: int) -> "RepeatRecord":
-        """Skip to the first time after a moment, and count the skip."""
+        """Skip to the first time after a moment, and count it."""
         return self._replace(next_ms=self.time_after(after_ms), skipped=self.skipped + 1)
 
     def state(self) -> RepeatState:
@@ -99,25 +99,25 @@ class RepeatRecord(NamedTuple):
 
 
 def first_time(cron: CronExpression, after_ms: int) -> int:
-    """Return the first time after a moment; 0 if none exists."""
+    """Return the first time after a moment; 0 without any."""
     found = cron.next_after(_EPOCH + after_ms * _MS)
     return 0 if found is None else (found - _EPOCH) // _MS
 
 
 def has_same_rhythm(one: Repeat, other: Repeat) -> bool:
-    """Whether two declarations have the same times."""
+    """Whether two repeats have the same times."""
     if one.cron is None:
         return one.every_ms == other.every_ms
     return (one.cron, one.tz) == (other.cron, other.tz)
 
 
 def run_id(name: str, at_ms: int) -> str:
-    """Return the id of the job of a repeat's time: `nightly@2026-11-27T02:30:00Z`."""
+    """Return the job's id of a repeat's time: `nightly@2026-11-27T02:30:00Z`."""
     at = _EPOCH + at_ms * _MS
     precision = "milliseconds" if at_ms % 1000 else "seconds"
     return f"{name}@{at.isoformat(timespec=precision).removesuffix('+00:00')}Z"
 
 
 def name_of_run(job_id: str) -> str:
-    """Return the name of the repeat in a run's id; else empty."""
+    """Return the repeat's name in a run's id; else empty."""
     return job_id.rpartition("@")[0]

@@ -1,4 +1,4 @@
-"""RepeatRegistry: all repeats of a server, and when to examine which.
+"""RepeatRegistry: all repeats of a server, and when to examine each.
 
 Store thread alone; any thread may read the length.
 """
@@ -10,7 +10,7 @@ from sortedcontainers import SortedDict
 
 from purgatory.service.server.repeats.repeat_record import RepeatKey, RepeatRecord
 
-# So many stale entries may be in the heap, and as many as repeats.
+# Stale entries of the heap, beside as many as repeats.
 _STALE_ENTRIES: Final = 1000
 
 
@@ -42,7 +42,7 @@ class RepeatRegistry:
         self.watch(record)
 
     def remove(self, key: RepeatKey) -> None:
-        """Remove a repeat; nothing happens if none exists."""
+        """Remove a repeat, if it exists."""
         record = self.by_key.pop(key, None)
         if record is None:
             return
@@ -52,7 +52,7 @@ class RepeatRegistry:
             del self.counts[record.client]
 
     def watch(self, record: RepeatRecord) -> None:
-        """Have `take_due` return a repeat when its time comes."""
+        """Let `take_due` return a repeat at its time."""
         if not record.wake_ms:
             return
         heappush(self._wakes, (record.wake_ms, record.key))
@@ -61,7 +61,7 @@ class RepeatRegistry:
             heapify(self._wakes)
 
     def take_due(self, now_ms: int, most: int) -> list[RepeatRecord]:
-        """Return repeats to examine now, each once; `put` or `watch` adds them again."""
+        """Return repeats to examine, each once; `put` or `watch` adds them again."""
         found: dict[RepeatKey, RepeatRecord] = {}
         while len(found) < most and (wake_ms := self.next_wake_ms()) is not None:
             if wake_ms > now_ms:
@@ -71,7 +71,7 @@ class RepeatRegistry:
         return list(found.values())
 
     def next_wake_ms(self) -> int | None:
-        """Return when to examine the next; None: not before a repeat changes."""
+        """Return when to examine a repeat next, if any waits."""
         while self._wakes and self._is_stale(*self._wakes[0]):
             heappop(self._wakes)
         return self._wakes[0][0] if self._wakes else None

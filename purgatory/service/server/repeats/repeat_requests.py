@@ -34,7 +34,7 @@ from purgatory.service.server.state import ServerState
 from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.server.validation import RequestValidator, shown
 
-#: Repeats of a client, and of all.
+#: Repeats of a client, and of all, at most.
 MOST_OF_A_CLIENT: Final = 1000
 MOST: Final = 10_000
 #: The shortest interval, and the longest jitter.
@@ -42,13 +42,13 @@ MIN_EVERY_MS: Final = 10
 MAX_JITTER_MS: Final = 86_400_000
 # Room for the time in the id of a run.
 _ID_BYTES: Final = 64
-#: Repeats in an answer, and their bytes, at most.
+#: Repeats in an answer, and their bytes.
 MAX_LISTED: Final = 500
 LISTED_BYTES: Final = 1 << 17
 
 
 class RepeatRequests:
-    """Carries out requests about the repeats of `state`."""
+    """Carries out requests."""
 
     def __init__(self, state: ServerState, validator: RequestValidator, runs: RepeatRuns) -> None:
         self._state = state
@@ -101,7 +101,7 @@ class RepeatRequests:
         return RepeatChanged(request.seq, done, None if after is None else after.state())
 
     def _apply(self, transaction: Transaction, record: RepeatRecord, change: str) -> bool:
-        """Change a repeat; False if it was to run and a run has not ended."""
+        """Change a repeat; False if its run has to wait for the last one."""
         if change == "delete":
             transaction.repeats.remove(record.key)
         elif change == "run":
@@ -200,7 +200,7 @@ def _declared(
     before: RepeatRecord | None,
     now_ms: int,
 ) -> RepeatRecord:
-    """Return a repeat with new settings; an unchanged rhythm continues."""
+    """Return a repeat with new settings; the same rhythm continues."""
     if before is not None and before.settings == settings:
         return before
     if before is not None and has_same_rhythm(before.settings, settings):

@@ -1,18 +1,17 @@
 """RepeatRuns: submits the jobs of repeats whose time has come.
 
-A run is an ordinary job with the repeat's name as a tag. Its id is made of the name and the time,
-and the job is committed with the repeat's next time: so no restart makes it twice.
+A run is an ordinary job with the repeat's name as a tag. Its id has the name and the time, and the
+job is committed with the repeat's next time: so no restart submits it twice.
 
     time comes ──> missed? ── no ──> a run has not ended, and overlap is skip? ── no ──> job
                      │                          yes: skipped
                      └─ yes: none, one, or all in turn
 
-A time is *missed* if no server ran when it came, or the repeat was paused; or if the server
-examines it more than LATE_MS too late, as after a stop of its process. Of missed times that run in
-turn, each waits for the end of the run before, unless overlaps are allowed.
+A time is *missed* if no server ran, or the repeat was paused; or if the server examines it more
+than LATE_MS too late, as after a stop of its process. Of missed times that run in turn, each waits
+for the end of the run before, unless overlaps are allowed.
 
-A transaction makes a bounded number of jobs, so that no request or other repeat waits for many
-missed times. Store thread alone.
+A transaction makes few jobs, so that no request or other repeat waits. Store thread alone.
 """
 
 import logging
@@ -48,34 +47,34 @@ from purgatory.service.store.rows import Options
 log: logging.Logger = logging.getLogger(__name__)
 
 LATE_MS: Final = 60_000
-#: Times that a transaction handles, in all and of one repeat; then a pause.
+#: Times that a transaction handles, of all repeats and of one; then a pause.
 STEPS: Final = 50
 STEPS_OF_ONE: Final = 20
 PAUSE_MS: Final = 10
-#: A repeat waiting for its former run is examined after this time, longer with many repeats; a
-#: refused job is retried after the third.
+#: A repeat that waits for its run is examined after this time, longer with many repeats; a refused
+#: job is retried after the third.
 POLL_MS: Final = 100
 REPEATS_PER_MS: Final = 5
 REFUSED_MS: Final = 1000
-#: Kept ids of a repeat's jobs, to know whether they have ended.
+#: Kept ids of a repeat's jobs.
 RUNS_KEPT: Final = 20
-#: Most jobs examined to find the runs of a deleted repeat.
+#: Jobs examined for runs of a deleted repeat.
 JOBS_SEEN: Final = 10_000
-#: Runs at shorter intervals are known for minutes only after their end.
+#: Ids of runs at shorter intervals are kept for minutes only.
 REMEMBERED_EVERY_MS: Final = 60_000
 #: States of a run that prevent another, if overlaps are skipped.
 LIVE: Final = (READY, RUNNING, RETRYING)
 
 
 class RepeatRuns:
-    """Submits runs into transactions over `state`."""
+    """Submits the runs of repeats."""
 
     def __init__(self, state: ServerState, validator: RequestValidator) -> None:
         self._state = state
         self._validator = validator
 
     def run_due(self, transaction: Transaction) -> None:
-        """Submit due runs, some at a time."""
+        """Submit some of the due runs."""
         wake_ms = self._state.repeats.next_wake_ms()
         if wake_ms is None or wake_ms > transaction.clock_ms:
             return
@@ -86,7 +85,7 @@ class RepeatRuns:
             steps -= self.advance(transaction, record, min(steps, STEPS_OF_ONE))
 
     def advance(self, transaction: Transaction, record: RepeatRecord, most: int) -> int:
-        """Handle up to `most` times that have come; return how many."""
+        """Handle up to `most` due times; return how many."""
         now_ms = transaction.clock_ms
         record = record._replace(wake_ms=0)
         steps = 0
@@ -136,7 +135,7 @@ class RepeatRuns:
     def begin(
         self, transaction: Transaction, record: RepeatRecord, at_ms: int, next_ms: int
     ) -> RepeatRecord:
-        """Submit the run of a time, once; continue with `next_ms`. A refused job is retried."""
+        """Submit a time's run, once; continue with `next_ms`. A refused job is retried."""
         before = self._state.known.get(run_id(record.settings.name, at_ms))
         if before is not None and before.client.name == record.client:
             return record._replace(last_ms=at_ms, next_ms=next_ms)
@@ -148,7 +147,7 @@ class RepeatRuns:
             return record._replace(wake_ms=transaction.clock_ms + REFUSED_MS)
 
     def submit(self, transaction: Transaction, record: RepeatRecord, at_ms: int) -> RepeatRecord:
-        """Submit a run; return the repeat, its next time unchanged. Raises Refused."""
+        """Submit a run; return the repeat, with the same next time. Raises Refused."""
         state = self._state
         client = state.clients.record(record.client)
         job_id = self._free_id(run_id(record.settings.name, at_ms))
@@ -168,9 +167,9 @@ class RepeatRuns:
         return record._replace(last_ms=at_ms, runs=(*record.runs, job_id)[-RUNS_KEPT:])
 
     def _unique_ms(self, repeat: Repeat) -> int:
-        """Return for how long to remember the id of a run after its end.
+        """Return for how long to remember a run's id after its end.
 
-        As of any job; but frequent runs would fill the memory of ids.
+        Ids of frequent runs would fill the memory.
         """
         remembered = self._state.remembered
         is_frequent = 0 < (repeat.every_ms or 0) < REMEMBERED_EVERY_MS
@@ -179,7 +178,7 @@ class RepeatRuns:
         return remembered.remember_ms
 
     def _free_id(self, job_id: str) -> str:
-        """Return a free id: repeats of two clients may have one name."""
+        """Return a free id: two clients' repeats may have one name."""
         number, free = 1, job_id
         while free in self._state.known:
             number += 1
@@ -187,9 +186,9 @@ class RepeatRuns:
         return free
 
     def runs_of_deleted(self, transaction: Transaction, key: RepeatKey) -> tuple[str, ...]:
-        """Return the ids of unfinished runs of a deleted repeat, the latest last.
+        """Return the ids of a deleted repeat's unfinished runs, the latest last.
 
-        A new repeat of the name does not overlap with them. Only the newest jobs are examined.
+        A new repeat of the name does not overlap with them. Examines the newest jobs.
         """
         walk = self._state.jobs.walk(JobFilter(tag=key[1]), "newest", NEWEST_START)
         newest = [job.op_id for job in islice(walk, JOBS_SEEN) if _is_run(job, key)]
@@ -198,11 +197,11 @@ class RepeatRuns:
         return tuple(runs)[-RUNS_KEPT:]
 
     def is_busy(self, record: RepeatRecord) -> bool:
-        """Whether a run of a repeat is ready, running or retrying."""
+        """Whether a run is due and has not ended."""
         return any(self._is_live(job_id) for job_id in record.runs)
 
     def without_ended(self, record: RepeatRecord) -> RepeatRecord:
-        """Return a repeat without the ids of runs that have ended for good."""
+        """Return a repeat without the ids of runs that cannot run again."""
         runs = tuple(
             job_id
             for job_id in record.runs
@@ -214,7 +213,7 @@ class RepeatRuns:
         job = self._job(job_id)
         if job is None:
             return False
-        # A run due just now, or postponed, is not ready yet.
+        # A run that is due now, or postponed, is not ready yet.
         is_due = job.state == SCHEDULED and job.due_ms <= self._state.stamp.now_ms
         return is_due or job.state in LIVE
 

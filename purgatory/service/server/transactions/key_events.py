@@ -1,9 +1,9 @@
 """KeyEvents: the completions and failures of keys in a transaction, and held events.
 
-Each ends operations, may be held, and is journaled if it has changed anything. A trace, and so the
+Each ends operations, may be held, and is journaled if it changes anything. A trace, and so the
 journal, cannot show that an event skipped operations. So an event with a limit is journaled only if
 it reached every waiting operation; a held event is journaled again whenever it reaches an
-operation. For the store thread.
+operation. Store thread alone.
 """
 
 from collections.abc import Iterable
@@ -23,36 +23,36 @@ from purgatory.service.server.state import ServerState
 from purgatory.service.store.changes import Changes
 from purgatory.service.store.rows import UNLIMITED, StoredEvent
 
-# Most held events that a transaction releases: requests wait meanwhile.
+# Held events that a transaction releases, at most.
 MAX_RELEASED_PER_TRANSACTION = 5000
-# So many looks at ended operations take as long as to end one.
+# So many looks at ended operations take as long as an end.
 _LOOKS: Final = 16
-# To find whether a spread is for any operation: most looks, and changes.
+# Looks and changes, at most, to find whether a spread is for any operation.
 _MOST_LOOKS: Final = 10_000
 _MOST_SETTLED: Final = 500
-# To write so many bytes takes as long as to end an operation.
+# Writing so many bytes takes as long as to end an operation.
 _BYTES_LIKE_ONE: Final = 1 << 11
 
 
 class KeyEvents:
-    """The key events of a transaction, written to `changes`; all at the state's stamp."""
+    """Key events at the state's stamp, written to `changes`."""
 
     def __init__(self, state: "ServerState", changes: Changes, jobs: JobChanges) -> None:
         self._state = state
         self._jobs = jobs
         self._changes = changes
         self.held_before: dict[str, StoredEvent | None] = {}  # by key, the changed ones
-        self.progressed: list[tuple[PendingOperation, str]] = []  # one of several keys has counted
+        self.progressed: list[tuple[PendingOperation, str]] = []  # of several keys, with the key
         self._place = 0
         self.begun: list[Spread] = []
         self.finished: list[Spread] = []
-        self.spreads_before: dict[int, tuple[Spread, int]] = {}  # by number, with their counts
+        self.spreads_before: dict[int, tuple[Spread, int]] = {}  # by number, with counts
         self.settled: list[tuple[PendingOperation, Spread]] = []
 
     def complete(self, completion: Completion, place: int = 0) -> int:
         """Complete a key, and replace its held event; return how many operations ended.
 
-        Without a spread's. `place`: of the event in its request.
+        Operations of a spread do not count. `place`: in the request.
         """
         state = self._state
         self._place = place
@@ -88,7 +88,7 @@ class KeyEvents:
     def _complete_and_hold(self, completion: Completion) -> int:
         key = completion.key
         limit = UNLIMITED if completion.limit is None else completion.limit
-        # As the journal has it.
+        # For the journal.
         hold_ms = completion.hold_ms if limit == UNLIMITED else 0
         replaced = self._replaced(key, hold_ms)
         now_ms = self._state.stamp.now_ms
@@ -108,9 +108,9 @@ class KeyEvents:
         return count + cancelled
 
     def _replaced(self, key: str, hold_ms: int) -> bool:
-        """Whether an event held for `hold_ms` replaces another that still counts.
+        """Whether an event held for `hold_ms` replaces another that counts.
 
-        Of one stamp the longest hold counts; so an event with a shorter hold gets a later stamp.
+        Of one stamp the longest hold counts: an event with a shorter hold gets a later stamp.
         """
         stamp = self._state.stamp
         event = self._state.held.in_force(key, stamp.now_ms)
@@ -123,7 +123,7 @@ class KeyEvents:
     def _complete_waiting(self, key: str, context: EventContext) -> tuple[int, bool]:
         """Complete a key for waiting operations; return how many ended, and if some were skipped.
 
-        With a limit, the longest waiting come first, due jobs among them.
+        With a limit, the longest waiting come first, with due jobs.
         """
         if context.units == UNLIMITED:
             return self._reach(key, context), False
@@ -156,9 +156,9 @@ class KeyEvents:
     def _cancel_before(
         self, number: int, key: str, due: list[OutcomeRecord], context: EventContext, taken: int
     ) -> int:
-        """Cancel jobs of `due` that wait for longer than the operation `number`; return how many.
+        """Cancel jobs of `due` that wait for longer than operation `number`; return how many.
 
-        `taken`: used units of the event.
+        `taken`: used units.
         """
         count = 0
         while due and due[0].number < number and context.units > taken:
@@ -168,7 +168,7 @@ class KeyEvents:
         return count
 
     def _reach(self, key: str, context: EventContext) -> int:
-        """Count an event for all watchers of its key; return how many ended so far."""
+        """Count an event for all watchers; return how many ended so far."""
         state = self._state
         lists = state.parts.lists
         if not state.spreads.in_order and (only := lists.sole_watcher(key)) is not None:  # mostly
@@ -205,10 +205,7 @@ class KeyEvents:
         self.spreads_before[number] = (spread, 0)
 
     def _is_for_any(self, spread: Spread) -> bool:
-        """Whether a spread is for any operation, the latest first; for very many: yes.
-
-        Call it before adding the spread to the unfinished.
-        """
+        """Whether an unadded spread is for any operation; of very many it is."""
         last = self._state.spreads.last_of(spread.key)
         settled = 0
         for operation in spread.waiting[:_MOST_LOOKS]:
@@ -224,7 +221,7 @@ class KeyEvents:
         return len(spread.waiting) > _MOST_LOOKS
 
     def spread(self, most: int) -> None:
-        """End at most so many of the operations of spreads."""
+        """End up to `most` operations of spreads."""
         left = most
         looks = _LOOKS * most
         for spread in self._state.spreads.in_order:
@@ -243,7 +240,7 @@ class KeyEvents:
             self.finished.append(spread)
 
     def settle(self, operation: PendingOperation) -> None:
-        """Count unfinished events for an operation, before any later change."""
+        """Count unfinished events for an operation, before another change."""
         for spread in self._state.spreads.watched_by(operation):
             if spread.is_for(operation):
                 self.spreads_before.setdefault(spread.number, (spread, spread.count))
@@ -255,7 +252,7 @@ class KeyEvents:
     def separate_submission(self, keys: Iterable[str]) -> None:
         """Give a submission a later stamp than earlier events of its keys.
 
-        Not after a held event with units left: each used unit is journaled as an event.
+        Not after a held event with units left: each used unit is journaled.
         """
         stamp = self._state.stamp
         for key in keys:
@@ -268,7 +265,7 @@ class KeyEvents:
         return event is not None and event.units != UNLIMITED
 
     def count_held(self, operation: PendingOperation) -> None:
-        """Count held events for a new operation, in their order."""
+        """Count held events for a new operation, in order."""
         now_ms = self._state.stamp.now_ms
         found = [(self._state.held.in_force(key, now_ms), key) for key in operation.keys]
         for event, key in sorted((event, key) for event, key in found if event is not None):
@@ -281,7 +278,7 @@ class KeyEvents:
                 return
 
     def release_held(self, before_ms: int) -> None:
-        """Release events held until before a time, of many some."""
+        """Release some events held until before a time."""
         for _ in range(MAX_RELEASED_PER_TRANSACTION):
             key = self._state.held.first_ended(before_ms)
             if key is None:
@@ -304,7 +301,7 @@ class KeyEvents:
             self._changes.queued_events += (number, key, now_ms, hold_ms, int(failed))
 
     def prepare(self) -> None:
-        """Complete the changes before the commit."""
+        """Complete the changes."""
         changes = self._changes
         for operation, key in self.progressed:
             assert operation.values is not None
@@ -319,7 +316,7 @@ class KeyEvents:
             changes.spreads += spread.row(self._state.last_seq if spread in self.finished else 0)
 
     def publish(self) -> None:
-        """Count the memory of keys' values, and forget ended spreads."""
+        """Count the memory of values, and forget ended spreads."""
         state = self._state
         for spread in self.begun:
             spread.request.is_new = False
@@ -335,7 +332,7 @@ class KeyEvents:
             self._state.pending_bytes += value_bytes(len(operation.values[key]))
 
     def roll_back(self) -> None:
-        """Undo progress, and restore the held events."""
+        """Undo progress, and restore held events and counts."""
         for operation, key in self.progressed:
             assert operation.values is not None
             del operation.values[key]
@@ -345,7 +342,7 @@ class KeyEvents:
             spread.count = count
 
     def reach_again(self) -> None:
-        """Offer events again to operations that wait again."""
+        """Offer events to operations that wait again."""
         state = self._state
         for operation, spread in self.settled:
             entry = state.known.get(operation.op_id)

@@ -1,6 +1,6 @@
 """Maintenance: deletes, forgets and notes the clock, in transactions.
 
-For the thread with the store.
+Thread with the store.
 """
 
 import logging
@@ -16,9 +16,9 @@ from purgatory.service.store.contract import Store
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Milliseconds between two runs of work that is not urgent.
+#: Milliseconds between runs of less urgent work.
 MAINTENANCE_MS: Final = 60_000
-#: Milliseconds between two transactions that forget old replies.
+#: Milliseconds between transactions that forget replies.
 FORGETTING_MS: Final = 10
 # The clock's drift is written after such a change.
 _DRIFT_MS: Final = 1000
@@ -41,7 +41,7 @@ class Maintenance:
         self._activity = activity
         self._retention_ms = retention_ms
         self._drift_ms: int = clock.metadata()["drift_ms"]  # as the store has it
-        #: When work that is not urgent is due.
+        #: When less urgent work is due.
         self.next_ms: int = clock.now_ms()
         self._next_forgetting_ms = self.next_ms
         self.remembering: Remembering = Remembering(state, store)
@@ -70,7 +70,7 @@ class Maintenance:
             self.remembering.run(transaction, retry_ms)
 
     def stop(self, transaction: Transaction) -> None:
-        """Delete what may be deleted, in a last transaction."""
+        """Delete what may be deleted, at the end."""
         transaction.delete_outcomes()
         self.remembering.move(transaction)
         if self._state.journal_numbers.has_deletable:
@@ -78,19 +78,18 @@ class Maintenance:
 
     @property
     def wake_ms(self) -> int:
-        """When any work is due."""
+        """When work is due."""
         return min(self.next_ms, self._next_forgetting_ms, self.remembering.next_ms)
 
     def _forget_replies(self, transaction: Transaction, retry_ms: int) -> None:
         now_ms = transaction.clock_ms
-        if retry_ms:  # the last commit failed: this may fail, too
+        if retry_ms:  # this commit may fail, too
             self._next_forgetting_ms = max(now_ms, retry_ms) + FORGETTING_MS
             return
         more = self._state.replies.forget_old(now_ms, transaction.changes)
         self._next_forgetting_ms = now_ms + (FORGETTING_MS if more else MAINTENANCE_MS)
 
     def _record_clock_drift(self) -> None:
-        """Note for the next start how far the wall clock was set."""
         metadata = self._clock.metadata()
         drift_ms = metadata["drift_ms"]
         if abs(drift_ms - self._drift_ms) < _DRIFT_MS:

@@ -1,10 +1,8 @@
-"""Remembering: keeps the store's rows of remembered ids, as a part of transactions.
+"""Remembering: keeps the store's rows of remembered ids.
 
 The transaction that deletes an ended operation or job writes a row, if the period of its id lasts.
 Rows whose period is over are deleted in portions. Now and then the index of the rows is written, so
-a start has few entries to make.
-
-For the thread with the store.
+that a start has few entries to make. Thread with the store.
 """
 
 import logging
@@ -26,14 +24,13 @@ from purgatory.service.store.rows import RememberedRow
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Milliseconds between two looks for rows to delete, and between two portions.
+#: Milliseconds between looks for rows to delete; between portions.
 LOOK_MS: Final = 10_000
 PAUSE_MS: Final = 20
-#: Rows deleted and shards written by a transaction.
+#: Rows that a transaction deletes; shards that it writes.
 FORGOTTEN: Final = 256
 DUMPED: Final = 8
-# The index is written after so many later rows, and a tenth of all; and, when a server stops, after
-# so many.
+# The index is written after so many rows, and a tenth of all; when a server stops, after so many.
 _DUMP_AFTER: Final = 100_000
 _DUMP_SHARE: Final = 10
 _DUMP_AT_STOP: Final = 20_000
@@ -49,17 +46,16 @@ class Remembering:
         self._state = state
         self._ids = state.remembered
         self._store = store
-        #: When `run` is due, Unix milliseconds.
+        #: When `run` is due.
         self.next_ms: int = 0
         self._dumped_place = self._ids.dumped_place
-        self._shard = SHARDS  # the next to write; SHARDS: none
+        self._shard = SHARDS  # the next; SHARDS: none
         self._dumping_place = 0
 
     def move(self, transaction: Transaction) -> None:
-        """Write rows for deleted operations and jobs whose period lasts.
+        """Write rows of deleted operations and jobs whose period lasts.
 
-        If these cannot be read, the transaction deletes nothing. Raises StoreError if the store is
-        damaged.
+        If these are unreadable, nothing is deleted. Raises StoreError for damage.
         """
         now_ms = transaction.clock_ms
         known = self._state.known
@@ -109,8 +105,7 @@ class Remembering:
     def run(self, transaction: Transaction, retry_ms: int) -> None:
         """Delete some rows whose period is over, and write some shards.
 
-        After a failed commit, do nothing before `retry_ms`. Raises StoreError if the store is
-        damaged.
+        After a failed commit, do nothing before `retry_ms`. Raises StoreError for damage.
         """
         now_ms = transaction.clock_ms
         if retry_ms:
@@ -149,7 +144,7 @@ class Remembering:
         self._dumping_place = self._ids.settled_place
 
     def _dump(self, changes: RememberedChanges, count: int) -> None:
-        """Write the next shards. If the commit fails, a start reads the rows instead."""
+        """Write the next shards. If the commit fails, a start reads the rows."""
         ids = self._ids
         end = min(self._shard + count, SHARDS)
         changes.shards += [
@@ -161,10 +156,7 @@ class Remembering:
             self._dumped_place = self._dumping_place
 
     def stop(self) -> None:
-        """Write the index, if a start would have many entries to make. Raises StoreError.
-
-        Called after the last transaction.
-        """
+        """Write the index, after the last transaction, if worthwhile. Raises StoreError."""
         if self._shard == SHARDS and not self._is_dump_due(_DUMP_AT_STOP, sys.maxsize):
             return
         self._begin_dump()

@@ -1,4 +1,4 @@
-"""Transaction: a group of changes, committed or dropped together. For the store thread."""
+"""Transaction: changes that are committed or dropped together. Store thread alone."""
 
 import sys
 from typing import Any
@@ -25,17 +25,17 @@ from purgatory.service.server.validation import SubmissionValues
 from purgatory.service.store.changes import Changes
 from purgatory.service.store.rows import MAX_BATCH, OperationBatch, Options, reference_to
 
-# Most operations that a transaction expires: requests wait meanwhile.
+# Operations that a transaction expires, at most.
 MAX_EXPIRED_PER_TRANSACTION = 1000
-# A batch is read as a whole; with so many bytes it is full.
+# A batch of so many bytes is full: it is read as a whole.
 BATCH_BYTES = 1 << 16
 
 
 class Transaction(OutcomeReceiver):
-    """A group of changes, at the state's stamp, which begins at the clock's `clock_ns`.
+    """Changes at the state's stamp, which begins at the clock's `clock_ns`.
 
     The request handler fills a transaction; `prepare` completes `changes`, which the store commits;
-    then `publish` or `roll_back` ends the transaction.
+    then `publish` or `roll_back` ends it.
 
     Nothing of its own is visible before `publish`: rows to write (`changes`), new operations, keys
     that counted, outcomes, outcomes to delete, and all replies that depend on the commit. None of
@@ -52,23 +52,23 @@ class Transaction(OutcomeReceiver):
         self.clock_ms: int = self.clock_ns // NS_PER_MS
         state.stamp.follow(self.clock_ms)
         self.changes: Changes = Changes()
-        self._limits: LimitChanges | None = None  # made at the first use
+        self._limits: LimitChanges | None = None  # made when used
         self._repeats: RepeatChanges | None = None  # likewise
         self._batch: OperationBatch | None = None  # the last of `changes.operations`
         self._batch_bytes = 0
-        #: Whether operations are due that the next transactions expire.
+        #: Whether the next transactions have due operations to expire.
         self.is_behind: bool = False
         self.submitted: list[PendingOperation] = []
         self.extended: list[tuple[PendingOperation, int]] = []  # with the deadline before
         self.outcomes: list[Ended] = []
         self.deleted: list[OutcomeRecord] = []
         self.writes: list[tuple[ClientRequest, Any]] = []  # changing requests, with their replies
-        #: How many new operations have ids from callers.
+        #: New operations with ids from callers.
         self.given_ids: int = 0
         #: Ends whose ids are in use again.
         self.replaced: list[PendingOperation | OutcomeRecord] = []
         self.repeated_outcomes: list[tuple[ClientRequest, list[OutcomeRecord]]] = []
-        # Sent whether the commit succeeds or not: welcomes, refusals, repeated replies.
+        # Sent also after a failed commit: welcomes, refusals, repeated replies.
         self.unconditional_replies: list[tuple[bytes, Any]] = []
         self.late_replies: list[tuple[bytes, Any]] = []  # to requests of earlier transactions
         self.jobs: JobChanges = JobChanges(state, self.changes, self.clock_ms)
@@ -78,7 +78,7 @@ class Transaction(OutcomeReceiver):
 
     @property
     def limits(self) -> LimitChanges:
-        """The limits of kinds, after this transaction."""
+        """The limits of kinds in this transaction."""
         if self._limits is None:
             limits = self._state.leases.limits
             self._limits = LimitChanges(limits, self.changes, self.clock_ms)
@@ -86,26 +86,26 @@ class Transaction(OutcomeReceiver):
 
     @property
     def repeats(self) -> RepeatChanges:
-        """The repeats, after this transaction."""
+        """The repeats in this transaction."""
         if self._repeats is None:
             self._repeats = RepeatChanges(self._state.repeats, self.changes)
         return self._repeats
 
     def _deadline_ns(self, timeout_ms: i64) -> int:
-        # Exact, but for a stamp that is ahead of the clock.
+        # Exact, unless the stamp is ahead of the clock.
         return max(self.clock_ns, self._state.stamp.now_ms * NS_PER_MS) + timeout_ms * NS_PER_MS
 
     @property
     def total(self) -> int:
-        """The state's `total`, plus the outcomes of the transaction."""
+        """The state's `total`, with the transaction's outcomes."""
         return self._state.total + len(self.outcomes)
 
     def remember_reply(self, session: str, seq: int, frame: bytes) -> None:
-        """Remember the encoded reply to a request of a session."""
+        """Remember the encoded reply to a session's request."""
         self._state.replies.add(session, seq, frame, self._state.stamp.now_ms, self.changes)
 
     def expire(self) -> None:
-        """Expire what is due, of much a part, and release ended held events."""
+        """Expire due operations, of many some, and release held events."""
         state, outcomes = self._state, self.outcomes
         self.is_behind = state.expire_due(
             self.clock_ns, lambda: len(outcomes) >= MAX_EXPIRED_PER_TRANSACTION
@@ -122,7 +122,7 @@ class Transaction(OutcomeReceiver):
     ) -> None:
         """Let a valid new operation wait.
 
-        `values`: the first six fields of its submission. `size`: its memory, see `operation_bytes`.
+        `size`: its memory, see `operation_bytes`.
         """
         op_id, keys, timeout_ms, need, kind, payload = values
         state = self._state
@@ -182,7 +182,7 @@ class Transaction(OutcomeReceiver):
         self._state.jobs.bytes += life_bytes(job)
 
     def extend(self, extension: TimeoutExtension, owner: str | None) -> bool:
-        """Extend an operation; False if it has ended. `owner`: see `find`."""
+        """Extend an operation; False if it has ended."""
         operation = self.find(extension.op_id, owner)
         now_ms = self._state.stamp.now_ms
         if not isinstance(operation, PendingOperation) or now_ms > operation.op_deadline_ms:
@@ -200,7 +200,7 @@ class Transaction(OutcomeReceiver):
             self.changes.queued_extensions += (number, operation.op_id, now_ms, timeout_ms)
 
     def move_job(self, entry: PendingOperation | OutcomeRecord | None, due_ms: int) -> bool:
-        """Move a job to another time; False if it is none, runs, or has ended."""
+        """Move a job to `due_ms`; False if it runs, has ended, or does not exist."""
         if entry is None or entry.job is None:
             return False
         if isinstance(entry, OutcomeRecord):
@@ -209,7 +209,7 @@ class Transaction(OutcomeReceiver):
         return True
 
     def find(self, op_id: str, owner: str | None) -> PendingOperation | OutcomeRecord | None:
-        """Return an operation's entry for a change; see `ServerState.find`."""
+        """Return an entry for a change; see `ServerState.find`."""
         operation = self._state.find(op_id, owner)
         if isinstance(operation, PendingOperation) and self._state.spreads.by_key:
             self.events.settle(operation)
@@ -217,7 +217,7 @@ class Transaction(OutcomeReceiver):
         return operation
 
     def cancel(self, op_id: str, owner: str | None) -> bool:
-        """Cancel an operation; False if it has ended. `owner`: see `find`."""
+        """Cancel an operation; False if it has ended."""
         operation = self.find(op_id, owner)
         now_ms = self._state.stamp.now_ms
         if not isinstance(operation, PendingOperation) or now_ms > operation.op_deadline_ms:
@@ -225,7 +225,7 @@ class Transaction(OutcomeReceiver):
         return operation.cancel()
 
     def delete_outcomes(self) -> None:
-        """Delete outcomes, see `OutcomeRetention`; later transactions can use their ids again."""
+        """Delete outcomes; later transactions can use their ids."""
         self.deleted = self._state.retention.select_deletable(self.clock_ms)
         self.changes.delete_operations = [record.number for record in self.deleted]
         self.changes.delete_outcomes = [record.seq for record in self.deleted]
@@ -240,7 +240,7 @@ class Transaction(OutcomeReceiver):
         self.changes.delete_queued = self._state.journal_numbers.select_deletable(self.clock_ms)
 
     def add_outcome(self, operation: PendingOperation, outcome: Outcome) -> None:
-        """Note the end of an operation, once for each."""
+        """Note the end of an operation."""
         state = self._state
         state.last_seq = seq = state.last_seq + 1
         number = operation.number
@@ -275,7 +275,7 @@ class Transaction(OutcomeReceiver):
         )
 
     def prepare(self) -> None:
-        """Complete `changes` for the commit."""
+        """Complete `changes`."""
         if self.events.progressed or self.events.held_before or self.events.spreads_before:
             self.events.prepare()
         if self._repeats is not None:
@@ -286,7 +286,7 @@ class Transaction(OutcomeReceiver):
             self.late_replies += self._state.named_leases.prepare(self.changes)
 
     def publish(self) -> None:
-        """Make the committed changes visible; ends the transaction."""
+        """Make the committed changes visible; end the transaction."""
         self._state.receiver = self._state.spreads.settle = None
         retention, remembered = self._state.retention, self._state.remembered
         self._state.replies.publish()
@@ -325,7 +325,6 @@ class Transaction(OutcomeReceiver):
             self._state.pending_bytes -= size
 
     def _publish_scheduled(self) -> None:
-        """Show new operations, and new or moved jobs, before ended ones."""
         jobs, counts = self._state.jobs, self._state.operation_counts
         for before in self.replaced:
             if before.job is not None:
@@ -348,7 +347,7 @@ class Transaction(OutcomeReceiver):
         self._state.failures.add(failure)
 
     def _publish_job(self, record: OutcomeRecord, job: JobRecord) -> None:
-        """Lease a due job; a job that ended otherwise was cancelled."""
+        """Let a due job wait for a worker; other ends are cancellations."""
         state = self._state
         state.retention.add_job(record)
         if record.outcome == "expired":
@@ -359,7 +358,7 @@ class Transaction(OutcomeReceiver):
             state.retention.end_job(record, self.clock_ms)
 
     def roll_back(self) -> None:
-        """Undo all after a failed commit; ends the transaction."""
+        """Undo all changes; end the transaction."""
         state = self._state
         state.receiver = state.spreads.settle = None  # the ends below are none
         self.events.roll_back()
@@ -399,12 +398,12 @@ class Transaction(OutcomeReceiver):
 
 
 def _stored(operation: PendingOperation, result: bytes) -> bytearray:
-    """Return the result for the database, which has shared results once."""
+    """Return the result for the store, which has shared ones once."""
     return reference_to(operation.shared) if operation.shared else bytearray(result)
 
 
 def _name(outcome: Outcome) -> str:
-    """Return the member's value; faster than the call of `Outcome.value`."""
+    """Return the value of an outcome, faster than `Outcome.value`."""
     if outcome is COMPLETED:
         return "completed"
     if outcome is EXPIRED:

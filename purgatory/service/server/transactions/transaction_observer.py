@@ -1,7 +1,6 @@
 """TransactionObserver: sees each transaction of a server, in order.
 
-A model beside the server compares its answers. Called by the thread with the store. An observer
-changes nothing, and raises nothing.
+A model beside the server compares its answers. Thread with the store.
 """
 
 from collections.abc import Sequence
@@ -21,20 +20,20 @@ if TYPE_CHECKING:
 
 
 class TransactionObserver(Protocol):
-    """Gets a store loop's transactions."""
+    """Sees a store loop's transactions; changes nothing, and raises nothing."""
 
     def begun(self, transaction: "Transaction") -> None:
-        """Note a new transaction; due operations have expired in it."""
+        """Note a new transaction, in which due operations have expired."""
 
     def handled(
         self,
         transaction: "Transaction",
         command: "ClientRequest | ClientConnected | ClientDisconnected",
     ) -> None:
-        """Note the command that a transaction has just handled."""
+        """Note a command that a transaction has handled."""
 
     def prepared(self, transaction: "Transaction") -> None:
-        """Note that a transaction's changes are complete, before the commit."""
+        """Note that the changes are complete, before the commit."""
 
     def ended(
         self,
@@ -42,10 +41,10 @@ class TransactionObserver(Protocol):
         error: "StoreError | None",
         answer: "TransactionReplies | None",
     ) -> None:
-        """Note how the commit has ended, and what the network thread sends.
+        """Note the end of a commit, and what the network thread sends.
 
         After a fatal error the changes may be on disk or not, without an answer. The commits of a
-        server's start end without having begun.
+        server's start have not begun.
         """
 
     def paused(self, until_ms: int) -> None:
@@ -55,4 +54,4 @@ class TransactionObserver(Protocol):
         """
 
     def read(self, answers: "Sequence[NetworkCommand]") -> None:
-        """Note the answers to requests that change nothing."""
+        """Note the answers to reads."""

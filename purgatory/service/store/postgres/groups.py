@@ -1,15 +1,15 @@
-"""Groups: what a store writes together, fenced, and what becomes of a group in doubt.
+"""Groups: what a store writes together, fenced, and the fate of a group in doubt.
 
 A group is one round trip: BEGIN, its rows, the fence, COMMIT. The fence is last: it counts the
 group in the row of the lease if the epoch is still this holder's and no other group was counted
-since; otherwise it divides by zero, so COMMIT keeps nothing. So nothing is written once another
+since; otherwise it divides by zero, so COMMIT keeps nothing. So no group is written after another
 server has raised the epoch.
 
 **Doubt.** It is unknown whether the group is there if the connection breaks, an answer does not
-come, or the database says anything beside COMMIT (as when a wait for its standby was cancelled: the
-group is visible and may yet be lost). Then the holder raises its own epoch, until that is done
-without doubt. A group still on its way meets the new epoch, and the count of groups says whether
-this group is there. A lost group is sent once more, with the new epoch.
+come, or the database reports anything beside COMMIT (as when a wait for its standby was cancelled:
+the group is visible and may yet be lost). Then the holder raises its own epoch, until that is done
+without doubt. A group on its way meets the new epoch, and the count of groups shows whether this
+group is there. A lost group is sent once more.
 
 One thread at a time.
 """
@@ -42,23 +42,20 @@ log: logging.Logger = logging.getLogger(__name__)
 
 BEGIN: Final = Statement(b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
 COMMIT: Final = Statement(b"COMMIT")
-#: Whether a commit waits for a synchronous standby of the database.
+#: Whether a commit waits for a synchronous standby.
 IS_REPLICATED: Final = (
     "(current_setting('synchronous_standby_names') <> '' "
     "AND current_setting('synchronous_commit') IN ('on', 'remote_apply'))"
 )
 _REQUIRE_REPLICATED: Final = statement(f"SELECT 1 / {IS_REPLICATED}::int")
-# Of raising the own epoch: a group half sent may hold the row.
+# Of raising the epoch: a group half sent may hold the row.
 _LOCK_TIMEOUT: Final = Statement(b"SELECT set_config('lock_timeout', '300ms', true)")
 NO_NUMBERS: Final = JournalPosition(0, 0)
 
 
 def set_clock(first: int) -> str:
-    """Return SQL that writes a `ClockReading`; `first`: the number of its first value.
-
-    The database's time at the reading counts: a write may come late.
-    """
-    at = f"to_timestamp(${first + 1}::int8 / 1000.0)"  # NULL, which least() ignores: not known
+    """Return SQL that writes a `ClockReading`; `first`: the number of its first value."""
+    at = f"to_timestamp(${first + 1}::int8 / 1000.0)"  # NULL, which least() ignores: unknown
     return f"clock_ms = ${first}::int8, clock_at = least(statement_timestamp(), {at})"
 
 
@@ -68,7 +65,7 @@ def wire_reading(reading: ClockReading) -> list[bytes | None]:
 
 
 class _GroupLost(StoreError):
-    """A group in doubt is not there, and cannot come: its epoch has ended."""
+    """A group in doubt is not there, and cannot come."""
 
 
 class Groups:
@@ -123,8 +120,8 @@ class Groups:
     ) -> list[Rows]:
         """Write all or nothing. `last`: the last numbers given; 0: none.
 
-        Returns the rows of each statement; nothing if the group was in doubt, and is there. Raises
-        StoreError if nothing was kept, StoreFenced if nothing ever will be.
+        Returns the rows of each statement; nothing if the group was in doubt. Raises StoreError if
+        nothing was kept, StoreFenced if nothing ever will be.
         """
         try:
             return self._write_once(statements, last)
@@ -160,7 +157,7 @@ class Groups:
         return [session.rows(one) if one.ntuples else [] for one in results[1 : len(before)]]
 
     def _refuse(self, error: StatementRefused, fence: int) -> None:
-        """Raise the meaning of a refusal; an error of COMMIT itself is a doubt."""
+        """Raise the meaning of a refusal; a refused COMMIT is a doubt."""
         if error.index > fence:
             self._resolve(str(error))
             return
@@ -173,7 +170,7 @@ class Groups:
                 f"{self._database.where}: it has no synchronous standby, or does not wait for it; "
                 "expected synchronous_standby_names and synchronous_commit = on"
             ) from error
-        # A number that another server has given is refused before the fence.
+        # Numbers of another server are refused before the fence.
         row = one_row(self._database.rows(self._look()))
         if row != (self._lease.holder, self._lease.epoch, self._commits):
             raise self._lose(row)
@@ -210,7 +207,7 @@ class Groups:
     # Doubt.
 
     def _resolve(self, why: str) -> None:
-        """Find out whether the group is there. Raises _GroupLost if it is not."""
+        """Find out whether the group is there. Raises _GroupLost."""
         log.warning("%s: it is unknown whether a commit succeeded: %s", self._database.where, why)
         commits = self._raise_epoch()
         if commits == self._commits + 1:
@@ -220,7 +217,7 @@ class Groups:
         raise _GroupLost(f"{self._database.where}: a commit failed: {why}")
 
     def _raise_epoch(self) -> int:
-        """Raise the own epoch, with retries; return the count of groups then."""
+        """Raise the epoch, with retries; return the count of groups."""
         self._database.drop()
         while True:
             try:

@@ -1,7 +1,7 @@
 """PostgresLeaseRow: the row of the lease, for a server that may become its holder.
 
-Its own session keeps a beat from waiting behind a large group. Each call is one round trip,
-connecting included if needed, and ends within `timeout_s`. One thread at a time.
+By its own session no beat waits behind a large group. Each call is one round trip, connecting
+included, and ends within `timeout_s`. One thread at a time.
 """
 
 from collections.abc import Callable
@@ -43,11 +43,11 @@ from purgatory.service.store.postgres.sessions.wire_values import wire_int
 
 _T = TypeVar("_T")
 
-#: Seconds until an unseen standby is forgotten.
+#: Seconds until a standby without looks is forgotten.
 FORGOTTEN_S: Final = 60
-# A note on a standby may be lost: no standby of the database is waited for.
+# A note on a standby may be lost: it waits for no standby of the database.
 _NOT_SYNCED: Final = Statement(b"SELECT set_config('synchronous_commit', 'off', true)")
-# The service's clock goes on by the database's.
+# The service's clock follows the database's.
 _CLOCK: Final = (
     "clock_ms + greatest(0, floor(extract(epoch FROM statement_timestamp() - clock_at) * 1000))"
     "::int8"
@@ -178,7 +178,7 @@ class PostgresLeaseRow(LeaseRow):
     def _run(self, *statements: Statement, is_write: bool = False) -> list[Rows]:
         """Run statements. A notice beside a write is an error.
 
-        A wait for the database's standby may have been cancelled: the write may yet be lost.
+        A wait for the database's standby may be cancelled: the write may be lost.
         """
 
         def run(session: DatabaseSession) -> list[Rows]:

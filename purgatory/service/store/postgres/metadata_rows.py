@@ -1,6 +1,6 @@
 """MetadataRows: the table of metadata, key -> text, whole number or bytes.
 
-Part of `PostgresStore`, for its thread.
+Makes statements only. Immutable; any thread.
 """
 
 from typing import Any, Final
@@ -30,7 +30,7 @@ class MetadataRows:
         return statement(sql, key.encode(), _encode(value))
 
     def read(self) -> Statement:
-        """Read all."""
+        """Read all values."""
         return statement(f"SELECT key, value FROM {self._name} WHERE key <> '{_ROOM}'")
 
     def read_one(self, key: str) -> Statement:
@@ -38,7 +38,7 @@ class MetadataRows:
         return statement(f"SELECT value FROM {self._name} WHERE key = $1::text", key.encode())
 
     def fill_room(self, data: bytes) -> Statement:
-        """Write bytes that are never read."""
+        """Write useless bytes."""
         return self.write(_ROOM, data)
 
     def empty_room(self) -> Statement:
@@ -52,5 +52,5 @@ def metadata_of(rows: Rows) -> dict[str, Any]:
 
 
 def value_of(rows: Rows) -> Any:
-    """Decode the text or number of `read_one`; None without a row."""
+    """Decode the value of `read_one`; None without a row."""
     return _decode(rows[0][0]) if rows else None

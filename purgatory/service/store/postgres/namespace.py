@@ -6,11 +6,11 @@ from purgatory.errors import StoreError
 from purgatory.service.config import PARTITION
 
 _SCHEMA: Final = "purgatory"
-_MOST_BYTES: Final = 63  # PostgreSQL cuts longer names of sessions off
+_MOST_BYTES: Final = 63  # PostgreSQL cuts longer names
 
 
 class Namespace(NamedTuple):
-    """The tables of a partition; `partition` is empty for the only one."""
+    """The tables of a partition; `partition` is empty for a single one."""
 
     partition: str
 
@@ -21,11 +21,11 @@ class Namespace(NamedTuple):
 
     @property
     def session_prefix(self) -> str:
-        """The beginning of the names of all sessions of this namespace."""
+        """The beginning of its sessions' names."""
         return f"purgatory:{self.schema}:"
 
     def session_name(self, epoch: int, holder: str) -> str:
-        """Return the name of a session of a holder; epoch 0: it writes no groups."""
+        """Return the name of a holder's session; epoch 0: it writes no groups."""
         return f"{self.session_prefix}{epoch}:{holder}"[:_MOST_BYTES]
 
     def table(self, name: str) -> str:
@@ -34,7 +34,7 @@ class Namespace(NamedTuple):
 
 
 def namespace_of(partition: str) -> Namespace:
-    """Return the namespace of a partition. Raises StoreError for an invalid name."""
+    """Return a partition's namespace. Raises StoreError for a wrong name."""
     if partition and not PARTITION.fullmatch(partition):
         raise StoreError(
             f"partition is {partition!r}; expected at most 20 of the letters a-z, digits and _"

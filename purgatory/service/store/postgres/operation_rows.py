@@ -1,6 +1,6 @@
-"""PostgresOperations: the store's table of operations, a batch of them in each row.
+"""PostgresOperations: the table of operations, a batch in each row.
 
-Part of `PostgresStore`, for its thread. Reads raise StoreError.
+Thread with the store. Reads raise StoreError.
 """
 
 from bisect import bisect_left, bisect_right
@@ -72,7 +72,7 @@ class PostgresOperations(OperationTable):
         return rewriting(self._database, self.table, self.table.columns, _rewritten)
 
     def shifting(self, by_ms: int, except_numbers: Sequence[int]) -> Iterator[Statement]:
-        """Move the submissions, and so the deadlines, of all but `except_numbers`."""
+        """Move the submissions, and so the deadlines, but those of `except_numbers`."""
         yield statement(
             f"UPDATE {self.table.name} SET submitted_ms = submitted_ms + $1::int8", wire_int(by_ms)
         )

@@ -1,7 +1,7 @@
-"""PackedOutcomes: many outcomes in a row of the table, column by column. Immutable; any thread.
+"""PackedOutcomes: many outcomes in a row, column by column. Immutable; any thread.
 
-Eight times as fast to write as one a row. A column of equal values is that value alone. What a
-start reads is apart from keys and results, which may be large.
+Eight times as fast to write as a row for each. A column of equal values is that value alone. Keys
+and results, perhaps large, are apart from the rest, which a start reads.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -13,7 +13,7 @@ from msgspec.structs import astuple
 from purgatory.service.store.postgres.sessions.wire_values import Kind
 from purgatory.service.store.rows import StoredOutcome
 
-#: Outcomes in a row at most: reading an outcome decodes its whole row.
+#: Outcomes in a row, at most: a read decodes the whole row.
 MAX_OUTCOMES: Final = 256
 
 _WIDTH: Final = len(StoredOutcome._fields)
@@ -62,7 +62,7 @@ class PackedOutcomes(NamedTuple):
     seqs: list[int] | None = None
 
     def all_seqs(self) -> Sequence[int]:
-        """Return the sequence numbers of the outcomes."""
+        """Return the outcomes' sequence numbers."""
         return range(self.first, self.last + 1) if self.seqs is None else self.seqs
 
     def outcomes(self) -> Iterator[StoredOutcome]:
@@ -72,7 +72,7 @@ class PackedOutcomes(NamedTuple):
         return map(StoredOutcome._make, zip(seqs, *(_spread(one, seqs) for one in columns)))  # noqa: B905  # all as long as `seqs`
 
     def without(self, deleted: Collection[int]) -> Self:
-        """Return the row without some outcomes, but not all."""
+        """Return the row without some outcomes."""
         kept = [one for one in self.outcomes() if one.seq not in deleted]
         heads, bodies = _pack([value for one in kept for value in one])
         seqs = [one.seq for one in kept]
@@ -80,14 +80,14 @@ class PackedOutcomes(NamedTuple):
 
 
 def small_outcomes(seqs: Sequence[int], packed: bytes) -> Iterator[StoredOutcome]:
-    """Yield the outcomes of a row without keys and results."""
+    """Yield a row's outcomes without keys and results."""
     columns = astuple(_decode_heads(packed))
     for values in zip(seqs, *(_spread(one, seqs) for one in columns)):  # noqa: B905  # likewise
         yield StoredOutcome._make((*values, None, None))
 
 
 def outcome_rows(values: list[Any]) -> list[PackedOutcomes]:
-    """Pack a flat list of outcomes' values; the outcomes of a row have no gaps."""
+    """Pack a flat list of outcomes' values, into rows without gaps."""
     first, count = values[0], len(values) // _WIDTH
     if values[::_WIDTH] != list(range(first, first + count)):
         return [row for part in _without_gaps(values) for row in outcome_rows(part)]
@@ -96,7 +96,6 @@ def outcome_rows(values: list[Any]) -> list[PackedOutcomes]:
 
 
 def _without_gaps(values: list[Any]) -> list[list[Any]]:
-    """Split outcomes, in any order, where numbers are left out."""
     parts: list[list[Any]] = []
     for row in sorted(values[at : at + _WIDTH] for at in range(0, len(values), _WIDTH)):
         if not parts or row[0] != parts[-1][-_WIDTH] + 1:

@@ -1,6 +1,6 @@
-"""PostgresOutcomes: the store's table of outcomes, many of them in each row.
+"""PostgresOutcomes: the table of outcomes, many in each row.
 
-Part of `PostgresStore`, for its thread. Reads raise StoreError.
+Thread with the store. Reads raise StoreError.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ class PostgresOutcomes:
         self.table: PackedTable = PackedTable(
             namespace, "outcomes", "forgotten_outcomes", "seq", OUTCOME_COLUMNS
         )
-        #: The condition on a spread `s` to which no outcome refers.
+        #: The condition on a spread `s` without an outcome.
         self.is_used_up: str = _USED_UP.format(
             outcomes=self.table.name, forgotten=self.table.forgotten
         )
@@ -77,7 +77,7 @@ class PostgresOutcomes:
         return {seq for (seq,) in self._database.rows(self.table.deleted(first, last))}
 
     def by_seqs(self, seqs: Sequence[int]) -> list[StoredOutcome]:
-        """Return the existing outcomes of some numbers, in order."""
+        """Return the existing outcomes among `seqs`, in order."""
         if not seqs:
             return []
         rows, gone = self._database.read(

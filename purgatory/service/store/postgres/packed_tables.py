@@ -1,7 +1,7 @@
 """PackedTable: a table with many records in each row, some of them deleted.
 
 A row has the records `first` to `last`. Deleting all of a row deletes it. Deleting some puts their
-numbers into another table, `forgotten`, and counts down `remaining`. A row of which less than half
+numbers into another table, `forgotten`, and counts down `remaining`. A row of which half or less
 remains is sparse: a later commit rewrites it. Makes statements only. Thread with the store.
 """
 
@@ -42,7 +42,7 @@ LAST: Final = 1  # place of the column `last`
 
 
 class PackedTable:
-    """The table `name` and its deleted records; `columns`: of a row."""
+    """The table `name`; `columns`: of a row."""
 
     def __init__(
         self, namespace: Namespace, name: str, forgotten: str, number: str, columns: dict[str, Kind]
@@ -70,11 +70,11 @@ class PackedTable:
         return statement(sql, *map(wire_array, self._kinds, columns))
 
     def delete(self, numbers: Sequence[int]) -> Statement:
-        """Delete existing records; its result: the rows that are sparse now."""
+        """Delete existing records; the result: the rows that are now sparse."""
         return statement(self._delete, wire_ints(numbers))
 
     def rows_of(self, numbers: Sequence[int], columns: str = "") -> Statement:
-        """Read the rows that have, or had, some records."""
+        """Read the rows with some records, deleted ones too."""
         return statement(f"SELECT {columns or self.columns}{self._rows_of}", wire_ints(numbers))
 
     def deleted_of(self, numbers: Sequence[int]) -> Statement:
@@ -109,13 +109,13 @@ class PackedTable:
         return statement(sql, wire_int(first), wire_int(last))
 
     def rewrite(self, first: int, deleted: int, columns: dict[str, bytes]) -> Statement:
-        """Write columns of a row without its deleted records."""
+        """Write a row's columns without its deleted records."""
         sets = ", ".join(f"{name} = ${at}" for at, name in enumerate(columns, 3))
         sql = f"UPDATE {self.name} SET size = size - $2::int8, {sets} WHERE first = $1::int8"
         return statement(sql, wire_int(first), wire_int(deleted), *columns.values())
 
     def forget(self, numbers: Sequence[int]) -> Statement:
-        """Drop the notes on deleted records of rewritten rows."""
+        """Drop the notes on rewritten rows' deleted records."""
         sql = f"DELETE FROM {self.forgotten} WHERE {self._number} = ANY($1::int8[])"
         return statement(sql, wire_ints(numbers))
 
@@ -124,16 +124,16 @@ class PackedTable:
         return statement(f"SELECT first FROM {self.name} WHERE 2 * remaining <= size")
 
 
-_AT_ONCE: Final = 64  # rows that a commit rewrites at most: clients wait
+_AT_ONCE: Final = 64  # rows that a commit rewrites, at most
 
-#: Returns the columns of a row without the records of some numbers.
+#: Returns a row's columns without some records.
 Rewrite = Callable[[tuple[Any, ...], set[int]], dict[str, bytes]]
 
 
 def rewriting(
     database: Database, table: PackedTable, columns: str, rewrite: Rewrite
 ) -> list[Statement]:
-    """Read `columns` of some sparse rows; return statements that rewrite the rows."""
+    """Read `columns` of some sparse rows; return statements that rewrite them."""
     firsts = list(islice(table.sparse, _AT_ONCE))
     if not firsts:
         return []

@@ -1,8 +1,8 @@
 """PostgresStore: operations and their outcomes in a PostgreSQL database, as `Store` promises.
 
-Each commit checks that the server still has the lease (see `Groups`). Doubt never reaches the
-server: a commit returns, was refused, or the server is fenced. While the database is away, a commit
-or a read waits for it, until `stop`. For threads see `Store`.
+Each commit checks the lease (see `Groups`). Doubt never reaches the server: a commit returns, was
+refused, or the server is fenced. While the database is away, a commit or a read waits for it, until
+`stop`. For threads see `Store`.
 """
 
 import logging
@@ -38,14 +38,14 @@ from purgatory.service.store.table_store import RememberedTable, TableStore
 
 log: logging.Logger = logging.getLogger(__name__)
 
-_SIZE_AGE_S: Final = 60.0  # until the size of the database is read again
+_SIZE_AGE_S: Final = 60.0  # until the size is read again
 
 
 class PostgresStore(TableStore):
     """The store in the database of `url`, for the holder of `lease`.
 
-    `require_replicated`: refuse writes without a synchronous standby. `answer_s`: seconds after
-    which a group without an answer is in doubt. Raises StoreError if the database cannot be used,
+    `require_replicated`: refuse writes without a synchronous standby. `answer_s`: seconds until a
+    group without an answer is in doubt. Raises StoreError if the database cannot be used,
     StoreFenced if another server has the lease. `PostgresLeaseRow.set_up` has made the tables.
     """
 
@@ -120,7 +120,7 @@ class PostgresStore(TableStore):
         if time.monotonic() - self._size_age_s > _SIZE_AGE_S:
             try:
                 self._look_at_size()
-            except StoreError as error:  # the changes are there
+            except StoreError as error:  # the changes are on disk
                 log.warning("the size of the tables stays that of before: %s", error)
 
     def _write(
@@ -133,7 +133,7 @@ class PostgresStore(TableStore):
     def _statements(
         self, changes: Changes, deletes: list[tuple[PackedTable, Statement]]
     ) -> list[Statement]:
-        """Return what a commit writes; add deletes from packed tables to `deletes`."""
+        """Return what a commit writes; add deletes of packed tables to `deletes`."""
         made: list[Statement] = []
         if changes.operations:
             made.append(self._operations.write(changes.operations))
@@ -164,7 +164,6 @@ class PostgresStore(TableStore):
         return made + self._small.deleting_spreads()
 
     def _last_of(self, changes: Changes) -> JournalPosition:
-        """Return the last numbers of these changes; 0: none."""
         operation = outcome = event = extension = job = 0
         if changes.operations:
             batch = changes.operations[-1]
@@ -254,7 +253,7 @@ class PostgresStore(TableStore):
     # The life of the store.
 
     def trouble(self) -> str:
-        """Say nothing: a lost database is waited for."""
+        """Return nothing: a lost database is waited for."""
         return ""
 
     def waits_for(self) -> str:

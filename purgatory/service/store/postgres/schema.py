@@ -1,8 +1,7 @@
 """The schema in PostgreSQL: made by the first server, migrated by an active one.
 
 A standby of a later version starts beside an active of an earlier one, and changes nothing: a
-migration runs after its takeover, fenced. Used by the threads that look at the lease and open a
-store.
+migration runs after its takeover, fenced. For the threads that look at the lease and open a store.
 """
 
 import logging
@@ -37,7 +36,7 @@ _TRIES: Final = 20  # to make the tables, while other servers do the same
 
 
 def table_names(statements: str) -> tuple[str, ...]:
-    """Return the names of the tables that some statements make, in order."""
+    """Return the names of the tables that statements make, in order."""
     return tuple(
         line.split("{schema}.")[1].split(" ")[0]
         for line in statements.splitlines()
@@ -51,8 +50,8 @@ TABLE_NAMES: Final = table_names(TABLES)
 def set_up_schema(session: DatabaseSession, namespace: Namespace, timeout_s: float) -> None:
     """Make missing tables. Raises StoreError, in a single line, if impossible.
 
-    That is: the database is too old, or does not sync its commits, or the tables are of a later
-    version or another program.
+    The database may be too old, or not sync its commits, or have tables of a later version or
+    another program.
     """
     _check_server(session)
     _check_commits(session, timeout_s)
@@ -110,7 +109,7 @@ def _check_is_ours(namespace: Namespace, found: set[str]) -> None:
 
 
 def _check_tables(namespace: Namespace, found: set[str], version: int) -> None:
-    """Check for missing tables, apart from the tables of later versions."""
+    """Check for missing tables, apart from later versions'."""
     later = {name for target in STEPS if target > version for name in table_names(STEPS[target])}
     missing = sorted(set(TABLE_NAMES) - later - found)
     if missing:
@@ -155,7 +154,7 @@ def _creation(namespace: Namespace) -> list[Statement]:
 
 
 def statements_of(text: str, namespace: Namespace) -> list[Statement]:
-    """Split SQL, each statement of which ends with a semicolon and a line or comment."""
+    """Split SQL, whose statements end with a semicolon and a line or comment."""
     lines = [line.partition(" --")[0] for line in text.splitlines()]
     return [
         statement(one.replace("{schema}", namespace.schema))

@@ -1,7 +1,7 @@
-"""The tables of a namespace, as the present version of the schema has them. Constants; any thread.
+"""The tables of a namespace, as the present schema has them. Constants; any thread.
 
-`{schema}` stands for the name of the schema. Texts of clients are `bytea` (see `wire_values`),
-times Unix milliseconds. `lease` and `purgatory_version` have one row each.
+`{schema}` stands for the schema. Texts of clients are `bytea` (see `wire_values`), times Unix
+milliseconds. `lease` and `purgatory_version` have one row.
 """
 
 from typing import Final

@@ -1,6 +1,6 @@
-"""SmallTables: the store's tables with a row for each thing, and a commit's statements on them.
+"""SmallTables: the tables with a row for each thing. Makes statements only.
 
-Part of `PostgresStore`, for its thread. Makes statements only.
+Thread with the store.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ from purgatory.service.store.postgres.tables import KeyedTable
 from purgatory.service.store.rows import delete_early_attempts
 from purgatory.service.store.table_store import QUEUES, SHIFTED, TABLES, deleted_of
 
-# Of columns that are no whole numbers.
+# Of columns without whole numbers.
 _KINDS: Final[dict[str, Kind]] = {
     "client": "text",
     "counts": "bytea",
@@ -87,7 +87,7 @@ class SmallTables:
         return made
 
     def deleting(self, changes: Changes) -> list[Statement]:
-        """Delete the rows of deleted operations and outcomes."""
+        """Delete what belongs to deleted operations and outcomes."""
         made: list[Statement] = []
         deadlines, attempts = self.by_name["deadlines"], self.by_name["attempts"]
         if numbers := changes.delete_operations:
@@ -114,7 +114,7 @@ class SmallTables:
         return statement(_SIZES[table].format(self.by_name[table].name))
 
     def shifting(self, by_ms: int, ended: Sequence[int]) -> Iterator[Statement]:
-        """Move the times that still matter; `ended`: operations whose deadlines stay."""
+        """Move times that still matter, but deadlines of `ended` operations."""
         sql = (
             f"UPDATE {self.by_name['deadlines'].name} SET deadline_ms = deadline_ms + $1::int8 "
             "WHERE number <> ALL($2::int8[])"

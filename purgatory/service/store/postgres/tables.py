@@ -1,6 +1,6 @@
-"""KeyedTable: the store's small tables, written many rows to a statement. Makes statements only.
+"""KeyedTable: a small table, written many rows to a statement. Makes statements only.
 
-Immutable but for `is_used`; used by the thread with the store.
+Thread with the store.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class KeyedTable:
     ) -> None:
         self.name: str = namespace.table(name)
         self.columns: dict[str, Kind] = columns
-        #: Whether it may have a row: nothing is looked up or deleted in an empty table.
+        #: Whether it may have a row: no statement looks in an empty table.
         self.is_used: bool = True
         self._kinds: list[Kind] = list(columns.values())
         self._keys: Final = shape.columns[: shape.keys]
@@ -54,7 +54,7 @@ class KeyedTable:
         return statement(self._insert, *map(wire_array, self._kinds, columns))
 
     def _latest(self, values: list[Any]) -> list[Any]:
-        """Return the last row of each key: a statement cannot write a row twice."""
+        """Return the last row of each key: a statement writes a row once."""
         width, keys = len(self._kinds), len(self._keys)
         rows = {
             tuple(values[at : at + keys]): values[at : at + width]
@@ -65,28 +65,28 @@ class KeyedTable:
         return [value for row in rows.values() for value in row]
 
     def delete(self, *keys: Sequence[Any]) -> Statement:
-        """Delete the rows of some keys, a list for each of the key's columns."""
+        """Delete rows by key, a list for each of its columns."""
         return statement(self._delete, *map(wire_array, self._kinds, keys))
 
     def delete_by_first(self, keys: Sequence[Any]) -> Statement:
-        """Delete the rows of some values of the first column."""
+        """Delete rows by values of the first column."""
         kind = self._kinds[0]
         condition = f"{self._keys[0]} = ANY($1::{column_type(kind)}[])"
         return statement(f"DELETE FROM {self.name} WHERE {condition}", wire_array(kind, keys))
 
     def select(self, rest: str = "", *values: bytes, columns: Sequence[str] = ()) -> Statement:
-        """Read rows; `rest`: the statement's end. `columns`: all by default."""
+        """Read rows; `rest`: the statement's end."""
         names = ", ".join(columns or self.columns)
         return statement(f"SELECT {names} FROM {self.name} {rest}", *values)
 
     def select_keys(self, keys: Sequence[Any], columns: Sequence[str] = ()) -> Statement:
-        """Read the rows of some keys, of the first column."""
+        """Read rows by values of the first column."""
         kind = self._kinds[0]
         rest = f"WHERE {self._keys[0]} = ANY($1::{column_type(kind)}[])"
         return self.select(rest, wire_array(kind, keys), columns=columns)
 
     def decoded(self, rows: Rows, columns: Sequence[str] = ()) -> Rows:
-        """Return rows of `columns` with their texts decoded."""
+        """Return rows of `columns` with decoded texts."""
         names = list(columns or self.columns)
         texts = [at for at, name in enumerate(names) if self.columns[name] == "text"]
         if not texts:

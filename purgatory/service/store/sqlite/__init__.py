@@ -1,1 +1,1 @@
-"""The store in a file of the machine, on SQLite: the default."""
+"""The store in a file, on SQLite: the default."""

@@ -1,7 +1,7 @@
 """Files of an SQLite database: their rights, copies, and the log.
 
-Files that the service makes are for their owner alone, whatever the umask. Any thread, but for
-`WalPreallocator`: the store thread alone.
+The service's files are for their owner alone, whatever the umask. Any thread; `WalPreallocator` is
+for the store thread.
 """
 
 import contextlib
@@ -19,12 +19,12 @@ CopyProgress = Callable[[int, int], None]
 """Takes the copied bytes, and of how many."""
 
 _STEP_BYTES: Final = 1 << 22  # copied between two calls
-# SQLite gives its log and index the mode of the database.
+# SQLite gives the log and its index the mode of the database.
 _SQLITE_SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
 
 
 def make_database_private(path: Path) -> None:
-    """Make an empty database file, or make the files of one private. Raises StoreError.
+    """Make an empty database file, or make an existing one's files private. Raises StoreError.
 
     Call it before SQLite opens the file: closing another descriptor would drop SQLite's locks.
     """
@@ -46,7 +46,7 @@ def _make_private(path: Path) -> None:
         path.chmod(PRIVATE_FILE)
 
 
-# The log is extended by its own length, within these bounds in bytes.
+# The log is extended by its own length, within these bytes.
 _MIN_BYTES: Final = 1 << 16
 _MAX_BYTES: Final = 1 << 20
 
@@ -59,7 +59,7 @@ class WalPreallocator:
         self._path = path
         self._enough = enough
         self._file = -1
-        self._length = 0  # of the log when it was last extended
+        self._length = 0  # of the log at its last extension
         self._closed = False
 
     def extend_if_full(self) -> bool:
@@ -74,7 +74,7 @@ class WalPreallocator:
                 return False
             if length > self._length:
                 self._extend(length)
-        except OSError:  # the disk is full, or there is no such file
+        except OSError:  # the disk is full, or the file is missing
             self.close()
         return True
 
@@ -98,8 +98,8 @@ def copy_database(
 ) -> None:
     """Copy the database of `connection`, as of one moment, to the file `target`.
 
-    Other connections may write meanwhile, but not with `progress`. The copy is on disk when this
-    returns; a file of that name is replaced. Raises StoreError, which names the file.
+    Other connections may write meanwhile, but not with `progress`. The copy is then on disk, and
+    replaces a file of that name. Raises StoreError.
     """
     unfinished = target.with_name(f".{target.name}.unfinished")
     try:
@@ -120,8 +120,9 @@ def _copy(connection: sqlite3.Connection, target: Path, progress: CopyProgress |
     copy = sqlite3.connect(target, isolation_level=None)
     try:
         if progress is None:
-            # All pages in one step: with several, SQLite begins anew after another's write. The
-            # writer's log grows meanwhile.
+            # All pages in one step, though the log grows: with several steps, SQLite begins anew
+            # after another connection's write.
+
             connection.backup(copy)
         else:
             _copy_in_steps(connection, copy, progress)
@@ -141,7 +142,7 @@ def _copy_in_steps(
 
 
 class DatabaseFiles:
-    """The store's work on files; a simulation has its own."""
+    """The store's files; a simulation has its own."""
 
     def make_private(self, path: Path) -> None:
         """See `make_database_private`."""
@@ -162,20 +163,19 @@ REAL_FILES: Final = DatabaseFiles()
 class FileWatch:
     """Watches the file `database` of an open database, its log, and the log's index.
 
-    A program keeps an open file whose name is gone: a later start lacks the writes. One thread at a
-    time.
+    A program keeps an open file whose name is gone: later writes are lost. One thread.
     """
 
     def __init__(self, database: Path) -> None:
         log, index = (database.with_name(database.name + suffix) for suffix in ("-wal", "-shm"))
         self._paths = (database, log, index)
-        self._growing = (database, log)  # SQLite writes a log from its beginning, and never cuts it
+        self._growing = (database, log)  # SQLite never cuts its log
         self._known: dict[Path, tuple[int, int]] = {}
         self._sizes: dict[Path, int] = {}
         self.trouble()  # a file may be gone before the next look
 
     def trouble(self) -> str:
-        """Return the fate of a missing or replaced file; empty: none."""
+        """Return the fate of a missing or replaced file, if any."""
         for path in self._paths:
             try:
                 status = path.stat()

@@ -1,9 +1,8 @@
-"""OperationBatches: the SQLite store's table of operations, a batch of them in each row.
+"""OperationBatches: the table of operations, a batch in each row.
 
 Deleting some of a batch puts their numbers into another table; when half of a batch is deleted, it
-is rewritten without them. So deleted operations never take more space than the rest.
-
-See `sqlite.tables` for threads, transactions and errors.
+is rewritten. So deleted operations never take more space than the rest. See `sqlite.tables` for
+threads, transactions and errors.
 """
 
 import sqlite3
@@ -33,7 +32,7 @@ class OperationBatches(OperationTable):
             self._connection.execute(sql, row)
 
     def last(self) -> int:
-        """Return the last number in the table, also if deleted; 0: empty."""
+        """Return the last number, also if deleted; 0: empty."""
         return self._read_one("SELECT last FROM batches ORDER BY first DESC LIMIT 1") or 0
 
     def oldest_submission_ms(self) -> int | None:
@@ -81,11 +80,11 @@ class OperationBatches(OperationTable):
     def _rows(self, firsts: Iterable[int]) -> Iterator[PackedBatch]:
         for chunk in chunks(list(firsts)):
             sql = f"SELECT {COLUMNS} FROM batches WHERE first IN {placeholders(chunk)}"
-            # One at a time: a row may be large.
+            # One at a time: rows may be large.
             yield from map(PackedBatch._make, self._connection.execute(sql, chunk))
 
     def delete(self, numbers: Sequence[int]) -> None:
-        """Delete operations; all of `numbers` must exist."""
+        """Delete operations; all must exist."""
         by_batch = self._by_batch(numbers)
         run = self._connection.execute
         empty: list[int] = []
@@ -99,7 +98,7 @@ class OperationBatches(OperationTable):
             run(f"DELETE FROM batches WHERE first IN {placeholders(chunk)}", chunk)
 
     def _delete_some(self, first: int, last: int, size: int, numbers: list[int]) -> bool:
-        """Delete some operations of a batch; True: none is left."""
+        """Delete some operations; True: none is left."""
         run = self._connection.execute
         run(f"INSERT INTO forgotten VALUES {', '.join(['(?)'] * len(numbers))}", numbers)
         where = "FROM forgotten WHERE number BETWEEN ? AND ?"
@@ -120,7 +119,7 @@ class OperationBatches(OperationTable):
         )
 
     def shift_times(self, by_ms: int, except_numbers: Sequence[int]) -> None:
-        """Move the submissions, and so the deadlines, of all but `except_numbers`."""
+        """Move the submissions, and so the deadlines, but those of `except_numbers`."""
         run = self._connection.execute
         run("UPDATE batches SET submitted_ms = submitted_ms + ?", (by_ms,))
         by_batch = self._by_batch(except_numbers)

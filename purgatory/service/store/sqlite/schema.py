@@ -1,7 +1,7 @@
-"""The schema of the store's database; older databases are migrated when opened; damage is found.
+"""The schema of the database: older databases are migrated, damage is found.
 
-Before a migration, `purgatory.db` of version 2 is copied to `purgatory.db.version-2`, for a start
-of the version before. Used by the thread that opens the store.
+Before a migration, `purgatory.db` of version 2 is copied to `purgatory.db.version-2`. For the
+thread that opens the store.
 """
 
 import logging
@@ -20,17 +20,17 @@ log: logging.Logger = logging.getLogger(__name__)
 SCHEMA_VERSION: Final = 7
 OLDEST_VERSION: Final = 1
 _MIB: Final = 1 << 20
-#: With more remembered ids, a start does not check their tables: it would read gigabytes.
+#: With more remembered ids, a start does not check their tables, of gigabytes.
 MAX_CHECKED: Final = 100_000
 
 
 def set_up_schema(
     connection: sqlite3.Connection, path: Path | None, files: DatabaseFiles, note: Note
 ) -> None:
-    """Make the tables of a new database, or migrate an older one; nothing otherwise.
+    """Make the tables of a new database, or migrate an older one.
 
-    `path` is its file, None in memory; `files` makes the copy; `note` gets how far a migration is.
-    Raises StoreError for a database of another program or of a later version.
+    `path`: None in memory; `files` makes the copy; `note` gets the progress. Raises StoreError for
+    a database of another program or of a later version.
     """
     version = schema_version(connection)
     if version == SCHEMA_VERSION:
@@ -58,7 +58,7 @@ def set_up_schema(
 
 
 def schema_version(connection: sqlite3.Connection) -> int:
-    """Return the version of a schema; 0 if new, or another program's."""
+    """Return a schema's version; 0 if new, or another program's."""
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return version
 
@@ -66,20 +66,20 @@ def schema_version(connection: sqlite3.Connection) -> int:
 def _create(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")
     create_tables(connection)
-    # Identifies the database that gave a number: each counts for itself.
+    # Identifies the database that gave a number.
     connection.execute("INSERT INTO meta VALUES (?, ?)", (DATABASE_ID, secrets.token_hex(8)))
     connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
     connection.execute("COMMIT")
 
 
 def number_of(connection: sqlite3.Connection, key: str) -> int:
-    """Return a number of the metadata; 0 if missing."""
+    """Return a number of the metadata, or 0."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     return row[0] if row else 0
 
 
 def quick_checks(connection: sqlite3.Connection) -> list[str]:
-    """Return the statements that look for damage; without remembered ids, if many."""
+    """Return the statements that find damage; without remembered ids, if many."""
     if number_of(connection, COUNT) <= MAX_CHECKED:
         return ["PRAGMA quick_check(1)"]
     sql = "SELECT name FROM sqlite_schema WHERE type = 'table'"

@@ -1,4 +1,4 @@
-"""StoreErrors of SQLite's errors and of unreadable values. Any thread."""
+"""StoreErrors for SQLite's errors and unreadable values. Any thread."""
 
 import contextlib
 import sqlite3
@@ -10,10 +10,10 @@ import msgspec
 from purgatory.errors import StoreError
 from purgatory.service.store.contract import DAMAGE
 
-# After these errors the content of the disk is unknown.
+# Then the content of the disk is unknown.
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _FATAL: Final = (sqlite3.SQLITE_IOERR, *_DAMAGED)
-# No code: a text that is not UTF-8. Else the schema is damaged: statements are always the same.
+# No code: a text that is not UTF-8. Else the schema is damaged: statements do not change.
 _UNREADABLE: Final = (0, sqlite3.SQLITE_ERROR)
 
 # Of SQLite, and of unreadable values.
@@ -22,7 +22,7 @@ _ERRORS: Final = (sqlite3.Error, LookupError, TypeError, ValueError, msgspec.Msg
 
 @contextlib.contextmanager
 def store_errors(where: str, what: str = "read") -> Iterator[None]:
-    """Raise StoreError if the block fails: it does `what` with the database `where`."""
+    """Raise StoreError if the block fails, which does `what` with the database `where`."""
     try:
         yield
     except _ERRORS as error:

@@ -2,11 +2,10 @@
 
 Committed means on disk: WAL with `synchronous=FULL`. For threads see `Store`.
 
-Rows are appended in order of their numbers, and deleted in bulk; so a commit touches few pages,
-however many operations wait. An operation has ended if there is an outcome with its number.
-
-Many rows go into a statement, and many operations into a row: each statement releases the GIL,
-which can take milliseconds to get back.
+Rows are appended by number, and deleted in bulk; so a commit touches few pages, however many
+operations wait. An operation has ended if there is an outcome with its number. Many rows go into a
+statement, and many operations into a row: each statement releases the GIL, which can take
+milliseconds to get back.
 """
 
 import contextlib
@@ -43,7 +42,7 @@ from purgatory.service.store.table_store import (
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Keys of the metadata: the last number of a deleted operation, and what `check_room` writes.
+# Keys of the metadata: the last number of a deleted operation; what `check_room` writes.
 _LAST: Final = "last"
 _ROOM: Final = "room"
 
@@ -56,8 +55,8 @@ _SIZES: Final = {
     "replies": "SELECT session, length(reply) FROM replies",
 }
 
-# Pages in the write-ahead log before a commit moves them to the database, and waits: 4 ms for
-# these, 10 for 2,500, and pipelined submits take 6 % less time than with those.
+# Pages in the log before a commit moves them to the database: 4 ms for these, 10 for 2,500; and
+# pipelined submits take 6 % less time.
 _CHECKPOINT_PAGES: Final = 1_000
 _PAGE_BYTES: Final = 4096
 _BUSY_MS: Final = 1000
@@ -68,7 +67,7 @@ _OUTCOME: Final = ", ".join(StoredOutcome._fields)
 _SMALL_OUTCOME: Final = ", ".join(
     "NULL" if name in _LARGE else name for name in StoredOutcome._fields
 )
-# Spreads to which no outcome refers any more.
+# Spreads without an outcome.
 _USED_UP: Final = (
     "last_seq > 0 AND NOT EXISTS (SELECT 1 FROM outcomes WHERE seq BETWEEN first_seq AND last_seq)"
 )
@@ -78,8 +77,8 @@ class SqliteStore(TableStore):
     """An open database: the file `path`, made if needed, or in memory if None.
 
     Only the server's user may read the file, under any umask. `connect` opens the connection,
-    `files` are those of the system, `note` gets the progress of a long start. Raises StoreError for
-    a file that is another database, damaged, or cannot be written.
+    `note` gets the progress of a long start. Raises StoreError for a file that is another database,
+    damaged, or cannot be written.
     """
 
     def __init__(
@@ -115,7 +114,7 @@ class SqliteStore(TableStore):
         run("PRAGMA synchronous=FULL")
         run(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
         run("PRAGMA cache_size=-65536")
-        # Else a large statement needs a file in the system's temporary directory.
+        # Else a large statement needs a temporary file.
         run("PRAGMA temp_store=MEMORY")
         set_up_schema(self._connection, path, files, note)
         note("the database is checked")
@@ -127,7 +126,7 @@ class SqliteStore(TableStore):
     def _open_log(self, connect: Callable[..., sqlite3.Connection]) -> sqlite3.Connection:
         """Connect, with a write-ahead log; on a full disk with the log's index in memory.
 
-        No other process can open the database then.
+        Then no other process can open the database.
         """
         try:
             return self._connect(connect)
@@ -170,7 +169,7 @@ class SqliteStore(TableStore):
     def commit(self, changes: Changes) -> None:
         if self.lost is not None:
             raise self.lost
-        if changes.is_one_row:  # a transaction by itself: two calls of SQLite less
+        if changes.is_one_row:  # a transaction by itself
             with store_errors(self._where, "write"):
                 self._write(changes)
             self._extend_log()
@@ -198,7 +197,7 @@ class SqliteStore(TableStore):
             raise self.lost
 
     def _roll_back(self, error: BaseException) -> None:
-        # After some errors SQLite has rolled back by itself.
+        # SQLite may have rolled back by itself.
         if self._connection.in_transaction:
             try:
                 self._connection.execute("ROLLBACK")
@@ -346,7 +345,7 @@ class SqliteStore(TableStore):
         return size
 
     def stop(self) -> None:
-        """Do nothing: a file is not waited for."""
+        """Do nothing: no file is waited for."""
 
     def close(self) -> None:
         """See `Store`. Moves the log into the database."""

@@ -1,6 +1,6 @@
-"""The store's small tables, and SQL statements over many rows or values at once.
+"""The store's small tables, and SQL statements over many rows or values.
 
-Used by the store thread alone. Nothing here begins or ends a transaction; errors are SQLite's.
+Store thread alone. Nothing here begins or ends a transaction; errors are SQLite's.
 """
 
 import sqlite3
@@ -14,10 +14,9 @@ _VALUES_PER_STATEMENT: Final = 500
 
 
 class RowInserter:
-    """Inserts many rows with one statement, in a few sizes, each compiled once.
+    """Inserts many rows with a statement, in a few sizes, each compiled once.
 
-    `nullable`: columns that take an empty text for NULL. `limit`: most variables of a statement.
-    `verb`: the statement's first words.
+    `nullable`: columns with an empty text for NULL. `limit`: variables of a statement, at most.
     """
 
     def __init__(
@@ -58,15 +57,14 @@ def chunks(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
 
 
 def placeholders(values: Sequence[Any]) -> str:
-    """Return the SQL of a list of placeholders."""
+    """Return a list of placeholders."""
     return f"({', '.join('?' * len(values))})"
 
 
 class StoredTable:
-    """A table `name` of an SQLite connection; rows replace those of the same key.
+    """The table `name`; rows replace those of the same key, the first of `columns`.
 
-    The key is the first of `columns`. `times`: the columns that `shift_times` moves, milliseconds.
-    `limit`: see `RowInserter`. `kept`: a row of an existing key is an error.
+    `times`: the columns that `shift_times` moves. `kept`: a row of an existing key is an error.
     """
 
     def __init__(
@@ -95,12 +93,12 @@ class StoredTable:
     def select(
         self, rest: str = "", values: Sequence[Any] = (), columns: Sequence[str] = ()
     ) -> list[Any]:
-        """Return rows; `rest`: the statement's end. `columns`: all by default."""
+        """Return rows; `rest`: the statement's end."""
         names = ", ".join(columns or self._columns)
         return self._execute(f"SELECT {names} FROM {self._name} {rest}", values).fetchall()
 
     def select_keys(self, keys: Sequence[Any], columns: Sequence[str] = ()) -> list[Any]:
-        """Return the rows of some keys."""
+        """Return rows by key."""
         found: list[Any] = []
         for chunk in chunks(keys) if self._is_used else ():
             found += self.select(
@@ -109,17 +107,17 @@ class StoredTable:
         return found
 
     def delete(self, keys: Sequence[Any]) -> None:
-        """Delete the rows of some keys."""
+        """Delete rows by key."""
         for chunk in chunks(keys) if self._is_used else ():
             where = f"WHERE {self._columns[0]} IN {placeholders(chunk)}"
             self._execute(f"DELETE FROM {self._name} {where}", chunk)
 
     def delete_where(self, condition: str, values: Sequence[Any] = ()) -> None:
-        """Delete the rows of a condition."""
+        """Delete rows by a condition."""
         if self._is_used:
             self._execute(f"DELETE FROM {self._name} WHERE {condition}", values)
 
     def shift_times(self, by_ms: int, where: str = "") -> None:
-        """Move the times of all rows, or of those of a condition."""
+        """Move the times of all rows, or by a condition."""
         moved = ", ".join(f"{time} = {time} + ?" for time in self._times)
         self._execute(f"UPDATE {self._name} SET {moved} {where}", [by_ms] * len(self._times))

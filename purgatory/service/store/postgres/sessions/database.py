@@ -1,7 +1,7 @@
 """Database: a store's reads, over sessions reopened after a loss.
 
-An interrupted read is done again. No transaction lasts from one round trip to the next: long tables
-are read in pages, in the order of a number. One thread at a time; `stop` is for any.
+Interrupted reads are done again. No transaction outlasts a round trip: long tables are read in
+pages, by number. One thread at a time; any may set `interrupt`.
 """
 
 import logging
@@ -28,16 +28,15 @@ log: logging.Logger = logging.getLogger(__name__)
 ANSWER_S: Final = 15.0
 CONNECT_S: Final = 5.0
 _PAUSE_S: Final = 0.1  # between attempts to connect
-# Rows of a page, at first, at least and at most; and the wanted bytes.
+# Rows of a page, at first, at least and at most; the wanted bytes.
 _PAGE, _LEAST_PAGE, _MOST_PAGE = 500, 16, 8000
 _PAGE_BYTES: Final = 4 << 20
 
 
 class Database:
-    """The database of `url`; `name` returns the name of the next session.
+    """The database of `url`; `name` returns the next session's name.
 
-    `connect_s` and `answer_s`: the seconds that an attempt to connect, and a group, may take.
-    `interrupt` ends waits.
+    `connect_s`, `answer_s`: seconds of an attempt to connect, and of a group.
     """
 
     def __init__(
@@ -56,9 +55,9 @@ class Database:
         self._session: DatabaseSession | None = None
         self.where: str = shown_url(url)
         self.interrupt: Interrupt = interrupt or Interrupt()
-        #: Whether to wait for a lost database; a start does not.
+        #: Whether to wait for a lost database; not at a start.
         self.is_patient: bool = False
-        #: Why the database could not answer; empty after its next answer. Any thread reads.
+        #: Why the database could not answer; empty after its next answer; for any thread.
         self.waits_for: str = ""
 
     def session(self) -> DatabaseSession:
@@ -90,14 +89,14 @@ class Database:
             return self._session
 
     def new_session(self) -> DatabaseSession:
-        """Open a new session, in one attempt, for the present one. Raises SessionLost."""
+        """Replace the session, in one attempt. Raises SessionLost."""
         self.drop()
         with self._noted_silence():
             self._session = open_session(self._url, self._name(), self.interrupt, self._connect_s)
         return self._session
 
     def run(self, session: DatabaseSession, statements: Sequence[Statement]) -> list[PGresult]:
-        """Run statements in one round trip; see `DatabaseSession.run`."""
+        """See `DatabaseSession.run`."""
         with self._noted_silence():
             results = session.run(statements, self.answer_s)
         self.waits_for = ""
@@ -105,7 +104,6 @@ class Database:
 
     @contextmanager
     def _noted_silence(self) -> Iterator[None]:
-        """Note in `waits_for` why the database cannot answer now."""
         try:
             yield
         except SessionLost as error:
@@ -117,7 +115,7 @@ class Database:
             raise
 
     def stopped(self) -> StoreError:
-        """Return the error of an unanswered write after `stop`."""
+        """Return the error of an unanswered write after a stop."""
         return StoreError(f"{self.where}: stopped before the database answered", fatal=True)
 
     def pause(self) -> None:
@@ -133,7 +131,7 @@ class Database:
     def read(self, *statements: Statement) -> list[Rows]:
         """Return the rows of each statement, with retries.
 
-        Raises StoreError: see `is_patient`; or if the database refuses for good.
+        Raises StoreError: see `is_patient`; or for a lasting refusal.
         """
         is_noted = False
         while True:
@@ -163,7 +161,7 @@ class Database:
             raise self.stopped() from error
 
     def rows(self, statement: Statement) -> Rows:
-        """Return the rows of one statement. Raises StoreError."""
+        """Return the rows of a statement. Raises StoreError."""
         return self.read(statement)[0]
 
     def pages(
@@ -188,7 +186,7 @@ class Database:
 
 
 def _next_limit(limit: int, rows: Rows) -> int:
-    """Return how many rows the next page has, by the bytes of a sample."""
+    """Return how many rows the next page has, by the bytes of some rows."""
     some = rows[:: max(1, len(rows) // 16)]
     size = sum(len(value) for row in some for value in row if isinstance(value, bytes))
     fitting = _PAGE_BYTES * len(some) // max(1, size)
@@ -196,5 +194,5 @@ def _next_limit(limit: int, rows: Rows) -> int:
 
 
 def one_row(rows: Rows) -> tuple[Any, ...] | None:
-    """Return the only row; None if none exists."""
+    """Return the only row, if any."""
     return rows[0] if rows else None

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Final
 
-# Seconds that a wait may still take after `set`: a healthy database answers meanwhile.
+# Seconds left to a wait after `set`: a healthy database answers.
 _GRACE_S: Final = 0.5
 
 
@@ -16,7 +16,7 @@ class Interrupt:
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
         self._until_s: float | None = None
-        self._lock = threading.Lock()  # a closed descriptor may be another file's already
+        self._lock = threading.Lock()  # a closed descriptor may be another file's
 
     @property
     def is_set(self) -> bool:
@@ -35,18 +35,18 @@ class Interrupt:
                 os.write(self._writer, b"\0")
 
     def wait(self, seconds: float) -> None:
-        """Wait so long, or until it is set."""
+        """Wait so long, or until set."""
         poll = select.poll()
         poll.register(self._reader, select.POLLIN)
         poll.poll(seconds * 1000)
 
     def deadline(self, deadline_s: float) -> float:
-        """Return the monotonic time at which a wait until `deadline_s` ends."""
+        """Return when a wait until `deadline_s` ends, in monotonic seconds."""
         until_s = self._until_s
         return deadline_s if until_s is None else min(deadline_s, until_s)
 
     def close(self) -> None:
-        """Close the descriptors; nothing waits any more. Idempotent."""
+        """Close the descriptors, without any waits. Idempotent."""
         with self._lock:
             for descriptor in (self._reader, self._writer):
                 if descriptor >= 0:

@@ -1,4 +1,4 @@
-"""Errors of a session with PostgreSQL, and what their codes mean. Any thread."""
+"""Errors of a session with PostgreSQL, and their codes. Any thread."""
 
 import contextlib
 from collections.abc import Iterator
@@ -10,19 +10,19 @@ from purgatory.errors import StoreError
 from purgatory.service.store.contract import DAMAGE
 
 LOCK_TIMEOUT: Final = "55P03"
-#: A division by zero: the fence, or the look at the replication, refuses the group.
+#: A division by zero: the fence, or the look at the replication.
 REFUSED_BY_GROUP: Final = "22012"
 # Another session has made the same object: a unique violation, a duplicate schema or table.
 _RACES: Final = ("23505", "42P06", "42P07", "40001", "40P01")
 _READ_ONLY: Final = "25006"
 _MISSING: Final = ("3F000", "42P01")  # a schema, a table
-# Of what passes: an operator's intervention, as a cancelled statement (57014), a connection that a
+# What passes: an operator's intervention, as a cancelled statement (57014), a connection that a
 # pooler lost, a rollback for other transactions, a lock.
 _PASSING: Final = ("57", "08", "40", LOCK_TIMEOUT)
 
 
 class SessionLost(StoreError):
-    """Raised when a session ends or does not answer in time: a doubt."""
+    """Raised when a session ends or does not answer in time."""
 
 
 class StatementRefused(StoreError):
@@ -38,12 +38,12 @@ class StatementRefused(StoreError):
 
     @property
     def is_race(self) -> bool:
-        """Whether another session was doing the same: it may be tried again."""
+        """Whether another session was doing the same: a retry may succeed."""
         return self.code in _RACES
 
     @property
     def is_passing(self) -> bool:
-        """Whether the same statement may succeed a moment later."""
+        """Whether the statement may succeed a moment later."""
         return self.code.startswith(_PASSING)
 
     @property
@@ -53,13 +53,13 @@ class StatementRefused(StoreError):
 
     @property
     def is_read_only(self) -> bool:
-        """Whether another server of the database has to be found."""
+        """Whether to look for another server of the database."""
         return self.code == _READ_ONLY
 
 
 @contextlib.contextmanager
 def damage_refused(where: str) -> Iterator[None]:
-    """Raise StoreError for values that no server has written to the database `where`."""
+    """Raise StoreError for values that no server writes to the database `where`."""
     try:
         yield
     except (LookupError, TypeError, ValueError, msgspec.MsgspecError) as error:

@@ -1,4 +1,4 @@
-"""Server addresses: the settings of a session, one for each host. Any thread."""
+"""Server addresses: a session's settings, for each host. Any thread."""
 
 from typing import Any, Final
 
@@ -7,14 +7,14 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from purgatory.errors import StoreError
 
-# The kernel gives a dead host up after seconds, not two hours.
+# So the kernel gives up a dead host after seconds, not two hours.
 _DEFAULTS: Final = {
     "keepalives": 1,
     "keepalives_idle": 5,
     "keepalives_interval": 2,
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
-    # Some hosts may be standbys of the database, which only read.
+    # Some hosts may be standbys of the database.
     "target_session_attrs": "read-write",
 }
 _EXPECTED: Final = "expected postgresql://user:password@host/database, with % as %25 and / as %2F"
@@ -27,7 +27,7 @@ SESSION_OPTIONS: Final = (
 def addresses_of(url: str, session_name: str, *, options: bool = True) -> list[bytes]:
     """Return libpq's settings for a session of this name, for each host of `url`.
 
-    `options`: ask for `SESSION_OPTIONS`, which some poolers refuse. Raises StoreError.
+    `options`: ask for `SESSION_OPTIONS`. Raises StoreError.
     """
     try:
         given = conninfo_to_dict(url)
@@ -43,7 +43,6 @@ def addresses_of(url: str, session_name: str, *, options: bool = True) -> list[b
 
 
 def _hosts(settings: dict[str, Any]) -> list[dict[str, str]]:
-    """Take the hosts out of settings; without any, libpq's default."""
     lists = {
         name: str(settings.pop(name)).split(",")
         for name in ("host", "hostaddr", "port")
@@ -57,7 +56,7 @@ def _hosts(settings: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def shown_url(url: str) -> str:
-    """Return the URL for logs and errors: hosts and database, without a password."""
+    """Return hosts and database of a URL, without a password."""
     try:
         settings = conninfo_to_dict(url)
     except (Error, ValueError):

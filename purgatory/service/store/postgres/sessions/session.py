@@ -42,7 +42,7 @@ Rows = list[tuple[Any, ...]]
 
 
 class DatabaseSession:
-    """An open connection. `notices`: what the database said beside a group's results."""
+    """An open connection. `notices`: of the last group."""
 
     def __init__(self, connection: pq.abc.PGconn, interrupt: Interrupt) -> None:
         self._connection = connection
@@ -60,14 +60,14 @@ class DatabaseSession:
 
     @property
     def server_version(self) -> int:
-        """The version of the database, as 150018 is 15.18."""
+        """The database's version, as 150018 is 15.18."""
         return self._connection.server_version
 
     def _note(self, result: pq.abc.PGresult) -> None:
         self.notices.append(_message(result, _TEXT))
 
     def is_lost(self) -> bool:
-        """Tell whether the other end has closed the session; sends nothing."""
+        """Whether the other end has closed the session; sends nothing."""
         try:
             if self._connection.status != pq.ConnStatus.OK:
                 return True
@@ -83,9 +83,9 @@ class DatabaseSession:
     def run(self, statements: Sequence[Statement], timeout_s: float) -> list[pq.abc.PGresult]:
         """Run statements in one round trip; return their results.
 
-        Without BEGIN, the statements are one transaction. Raises StatementRefused: nothing was
-        kept, and a transaction in progress is rolled back. Raises SessionLost without an answer:
-        the session is then useless.
+        Without BEGIN, they are one transaction. Raises StatementRefused: nothing was kept, and an
+        open transaction is rolled back. Raises SessionLost without an answer: the session is then
+        useless.
         """
         deadline_s = time.monotonic() + timeout_s
         self.notices = []
@@ -125,12 +125,11 @@ class DatabaseSession:
 
     def _flush(self, deadline_s: float) -> None:
         while self._connection.flush():
-            # The database may not read on before its answers are read.
+            # The database may read no more before its answers are read.
             if self._wait(_READ | _WRITE, deadline_s) & ~_WRITE:
                 self._connection.consume_input()
 
     def _wait(self, events: int, deadline_s: float) -> int:
-        """Wait for the socket; return what it is ready for. Raises SessionLost."""
         socket = self._connection.socket
         if bool(events & _WRITE) != self._waits_for_write:
             self._waits_for_write = not self._waits_for_write
@@ -153,7 +152,7 @@ class DatabaseSession:
             self.close()  # ends the transaction as well
 
     def rows(self, result: pq.abc.PGresult) -> Rows:
-        """Return the rows of a result: whole numbers, bytes, texts, lists."""
+        """Return a result's rows: whole numbers, bytes, texts, lists."""
         self._transformer.set_pgresult(result, format=pq.Format.BINARY)
         return self._transformer.load_rows(0, result.ntuples, tuple)
 
@@ -163,7 +162,7 @@ class DatabaseSession:
 
 
 def open_session(url: str, name: str, interrupt: Interrupt, timeout_s: float) -> DatabaseSession:
-    """Connect to the first host of `url` that can write. Raises SessionLost."""
+    """Connect to the first host that can write. Raises SessionLost."""
     try:
         return _open_first(addresses_of(url, name), interrupt, timeout_s)
     except SessionLost as error:

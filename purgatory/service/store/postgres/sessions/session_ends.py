@@ -1,6 +1,6 @@
-"""Ends the sessions of a lost holder: a group half sent would hold the lease's row.
+"""Ends the sessions of a lost holder: a group half sent would lock the lease's row.
 
-Sessions are found by their names, which poolers hand on. Any thread with the session.
+Sessions are found by name, which poolers hand on. Any thread with the session.
 """
 
 import re
@@ -30,7 +30,7 @@ def end_sessions(
 ) -> int:
     """End the sessions that write groups of epochs up to `epoch`; return how many.
 
-    `all_of_holder`: also its session for looking at the lease, but never this session.
+    `all_of_holder`: also its session for looks, but not `session`.
     """
     pattern = f"^{re.escape(namespace.session_prefix)}[0-9]+:"
     looking = namespace.session_name(0, holder) if all_of_holder else "-"

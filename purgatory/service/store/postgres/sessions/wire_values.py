@@ -1,14 +1,14 @@
 """Wire values: Python values in PostgreSQL's binary protocol. Any thread.
 
-Texts of clients are stored as `bytea`, in UTF-8: PostgreSQL's own texts cannot have the character
-NUL, and are ordered by the rules of a language.
+Texts of clients are stored as `bytea`, in UTF-8: PostgreSQL's texts cannot have the character NUL,
+and are ordered by a language's rules.
 """
 
 import struct
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
-#: Of a column; text: of clients.
+#: Of a column; `text`: of clients.
 Kind = Literal["int8", "text", "bytea", "float8"]
 
 _OIDS: Final[dict[Kind, int]] = {"int8": 20, "text": 17, "bytea": 17, "float8": 701}
@@ -30,7 +30,7 @@ def wire_ints(values: Sequence[int]) -> bytes:
 
 
 def wire_array(kind: Kind, values: Sequence[Any]) -> bytes:
-    """Encode an array; None is NULL, but not among numbers."""
+    """Encode an array; None is NULL, except among numbers."""
     if not values:
         return _EMPTY_ARRAY.pack(0, 0, _OIDS[kind])
     if kind in ("int8", "float8"):
