@@ -42,7 +42,7 @@ class Recurring(TimerTask):
 
     def run(self) -> object:
         """Call the callback, then wait for the next run, whatever the callback raised."""
-        if self._rc_ended:  # the program added the task again
+        if self._rc_ended:  # added again
             return None
         try:
             return super().run()
