@@ -37,7 +37,7 @@ class Poller:
         return socket in self._map
 
     def register(self, socket: Any, flags: int = PollEvent.POLLIN | PollEvent.POLLOUT) -> None:
-        """Wait for `flags` on `socket`; anew if it is registered, not at all if `flags` is 0."""
+        """Wait for `flags` on `socket`; 0 unregisters it."""
         if not flags:
             if socket in self._map:
                 self.unregister(socket)
@@ -111,7 +111,7 @@ class _PollSet:
     def wait(self, seconds: float | None) -> None:
         """Wait until a descriptor signals a change.
 
-        ETERM instead of a wait for ever at the interpreter's exit.
+        ETERM instead of an endless wait at the interpreter's exit.
         """
         if seconds is None and not self._raw and sys.is_finalizing():
             raise ContextTerminated
@@ -129,7 +129,7 @@ class _PollSet:
 
 
 def descriptor_of(thing: Any) -> int:
-    """Return the number of a descriptor, or of what an object has."""
+    """Return a descriptor's number, or an object's."""
     if isinstance(thing, int):
         return thing
     try:
