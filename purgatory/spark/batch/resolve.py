@@ -118,7 +118,6 @@ def _deadline_at(time_ms: Column) -> Column:
 
 
 def _by_operation(extensions: DataFrame) -> DataFrame:
-    """Collect the extensions of each operation, in order."""
     seq = F.coalesce(SEQUENCE, F.lit(0)) if SEQUENCE in extensions.columns else F.lit(0)
     deadline = F.col("at_ms") + F.col("timeout_ms")
     one = F.struct("at_ms", seq.alias("seq"), deadline.alias("deadline_ms"))

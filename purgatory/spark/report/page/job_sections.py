@@ -12,7 +12,7 @@ from purgatory.spark.report.tables import TableCells
 
 
 def job_cards(report: JobsReport) -> list[tuple[str, str]]:
-    """Return important figures and their labels."""
+    """Return important figures with labels."""
     total = report.summaries[0]
     queue, run = (values[2] if values else None for values in (total.queue_ms, total.run_ms))
     return [
@@ -102,6 +102,5 @@ def _time_limits(report: JobsReport) -> str:
 def _noted(
     report: JobsReport, title: str, caption: str, cells: TableCells, name: str, note: str
 ) -> str:
-    """Make a section of a table, with the figure `name` as its data, and a note."""
     data = job_tables.figures(report).get(name)
     return section(title, [table(caption, *cells, data), paragraph(note, "small")])
