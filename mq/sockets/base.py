@@ -293,6 +293,7 @@ class SocketBase(CommandLoop):
         self.process_announced(pipe)
 
     def pipe_terminated(self, pipe: Pipe) -> None:
+        """Forget a dead pipe."""
         if pipe in self._pipes:
             self.xterminated(pipe)
             del self._pipes[pipe]

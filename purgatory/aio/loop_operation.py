@@ -69,6 +69,7 @@ class LoopOperation(DeferredOperation):
         self.drop_references()
 
     def is_unresolved(self) -> bool:
+        """Whether the future is still to be resolved."""
         waiting = self._waiting
         return waiting is not None and not waiting.done()
 

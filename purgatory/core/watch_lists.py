@@ -156,6 +156,7 @@ class WatchLists:
                 self._change(operation, keys)
 
     def check_open(self) -> None:
+        """Raise PurgatoryClosed if nothing may be watched any more."""
         if self.closed:
             raise PurgatoryClosed(f"purgatory {self._name!r} is closed")
 

@@ -54,6 +54,7 @@ class WritePace:
         self.is_urgent: Callable[[], bool] = _never
 
     def begin(self) -> None:
+        """Begin a write."""
         self._left_s = _ALL_PAUSES_S
         self._resumed_at = self._now()
 

@@ -1,4 +1,6 @@
-"""The tables of a trace and of a journal, each defined by its rows: fields are the columns. All formats, Spark's schemas and the rows of a journal derive from these.
+"""The tables of a trace and of a journal, each defined by its rows: fields are the columns.
+
+All formats, Spark's schemas and the rows of a journal derive from these.
 
 Times are Unix milliseconds, durations milliseconds, in the range of a signed 64-bit integer. A row
 made directly is not checked; readers and writers check each row. Immutable, batches by agreement;

@@ -168,6 +168,7 @@ class DeferredOperation(KeyedOperation):
             self.future.tell_again()
 
     def is_unresolved(self) -> bool:
+        """Whether the future is still to be resolved."""
         future = self.future
         return self.state == PENDING if future is None else not future.done()
 
