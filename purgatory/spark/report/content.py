@@ -231,7 +231,7 @@ class WorkerJobs(NamedTuple):
 class JobHour(NamedTuple):
     """The jobs due in an hour of the week (UTC). `weekday`: 0 is Monday.
 
-    `late`: how many began more than `job_report.LATE_MS` later.
+    `late`: how many began more than `job_advice.LATE_MS` later.
     """
 
     weekday: int

@@ -27,7 +27,7 @@ MIN_JOBS: Final = 100
 # Dead jobs are reported from so many on, and a percent of the kind's.
 MIN_DEAD: Final = 10
 _MIN_DEAD_SHARE: Final = 0.01
-# Jobs wait for workers if a tenth of them begin so late.
+# A job that begins so much later than due is late. Jobs wait for workers if a tenth of them do.
 LATE_MS: Final = 1000
 # A time limit is worth a line for so much of the attempts' time.
 _SAVED: Final = 0.05

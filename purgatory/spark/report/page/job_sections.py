@@ -5,7 +5,7 @@ from collections.abc import Callable
 from purgatory.spark.report.content import JobHour, JobsReport
 from purgatory.spark.report.formatting import count, duration, share
 from purgatory.spark.report.jobs import job_tables
-from purgatory.spark.report.jobs.job_report import LATE_MS
+from purgatory.spark.report.jobs.job_advice import LATE_MS
 from purgatory.spark.report.page.charts import draw_week
 from purgatory.spark.report.page.html import figure, paragraph, section, table
 from purgatory.spark.report.tables import TableCells
