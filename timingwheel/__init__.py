@@ -2,7 +2,6 @@
 
 All names for users. `timingwheel.lowlevel` has the names for code that builds on a timer.
 
-
 Layout, lowest first: `duration`, `clock` and `clock_reader` (time), `task` and `bucket`, `wheel`
 (levels of slots), `rwlock` and `wheel_state` (all the former under one lock), `lanes` (a wheel
 state for each thread), `runner` and `executors`, `reaper`, `timer_core`, `recurring` and `timer`.

@@ -49,8 +49,8 @@ class TimerStats:
 class WheelLevel:
     """A snapshot of one level of a timer's wheel.
 
-    `tick_ns`: the length of a slot. `slots`: the tasks in each; a slot behind the hand is
-    for the next time round. `hand`: the index of the present slot.
+    `tick_ns`: the length of a slot. `slots`: the tasks in each; a slot behind the hand is for
+    the next time round. `hand`: the index of the present slot.
     """
 
     tick_ns: int

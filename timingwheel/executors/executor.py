@@ -57,7 +57,6 @@ class InlineExecutor:
 
     A task added from inside another task runs after it. Any thread; several timers may share it.
 
-
     A KeyboardInterrupt or SystemExit of a task in the main thread ends the run early; the next
     thread using the executor continues.
     """
