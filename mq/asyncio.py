@@ -65,7 +65,6 @@ class _PollOperation:
         future.add_done_callback(self._undo_all)
 
     def start(self) -> None:
-        """Watch all sockets and descriptors, and check them once."""
         try:
             for thing, flags in self._sockets:
                 self._watch(thing, flags)
@@ -111,7 +110,6 @@ class _PollOperation:
             self.check()  # finds the same failure of the socket
 
     def check(self, time_up: bool = False) -> None:
-        """Resolve the future if there are events, or time is up."""
         if self._future.done():
             return
         try:
@@ -126,7 +124,6 @@ class _PollOperation:
             self._future.set_result(found)
 
     def present_events(self) -> list[tuple[Any, int]]:
-        """Return pairs of socket and events."""
         try:
             return blocking_poller.zmq_poll(self._sockets, 0)
         finally:  # the poll may have consumed the edge, for which other operations wait

@@ -99,7 +99,6 @@ class SocketOption(IntEnum):
     opt_type: OptType
 
     def __new__(cls, value: int, opt_type: OptType = OptType.int) -> Self:
-        """Attach the option's type to the member."""
         member = int.__new__(cls, value)
         member._value_ = value
         member.opt_type = opt_type

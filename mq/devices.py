@@ -89,7 +89,6 @@ class _SocketSetup:
         self.options: list[tuple[int, Any]] = []
 
     def apply(self, socket: Any) -> None:
-        """Apply the settings, options first."""
         for option, value in self.options:
             socket.setsockopt(option, value)
         for address in self.binds:

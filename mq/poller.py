@@ -96,7 +96,6 @@ class _PollSet:
                 self._raw[fd] = self._raw.get(fd, 0) | int(flags)
 
     def check(self) -> list[tuple[Any, int]]:
-        """Return the present events, in the order registered."""
         ready = dict(self._poll_of_descriptors().poll(0)) if self._raw else {}
         found: list[tuple[Any, int]] = []
         for thing, flags in self._watched:

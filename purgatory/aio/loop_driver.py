@@ -63,7 +63,6 @@ class LoopDriver:
             self._handle = None
 
     def _leave_mailbox(self) -> None:
-        """Unwatch the mailbox. Idempotent."""
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             self._loop.remove_reader(descriptor)

@@ -119,7 +119,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _replay(replay: Replay, arguments: argparse.Namespace) -> list[tuple[str, int]]:
-    """Run the replay; return the numbers of skipped rows, by file."""
     skipped: dict[str, SkippedRows] = {}
 
     def on_bad(path: str) -> SkippedRows | None:

@@ -236,7 +236,6 @@ class JournalFiles(Generic[RowT]):
 
 
 def _check_ascending(numbers: list[int]) -> None:
-    """Raise ValueError unless the numbers ascend."""
     following = numbers[1:]
     if not all(map(lt, numbers, following)):
         last, number = next(pair for pair in itertools.pairwise(numbers) if not lt(*pair))

@@ -209,7 +209,6 @@ def _rows_of(part: Part) -> tuple[list[Any], ...]:
 
 
 def _time_of(part: Part, time_place: int, place: int) -> int:
-    """Return the time of a row; at the end, _NEVER."""
     if place >= part.end:
         return _NEVER
     time_ms: int = part.columns[time_place][place]

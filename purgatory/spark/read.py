@@ -186,7 +186,6 @@ def _check_columns(file: Path, table: Table[Any]) -> None:
 
 
 def _timestamps_in(file: Path, table: Table[Any], wanted: pa.Schema) -> list[pa.Field]:
-    """Return the fields of a file that hold a wanted time of the table as timestamps."""
     times = {column.name for column in table.columns if column.is_time}
     fields = [field for field in pq.read_schema(file) if field.name in times & {*wanted.names}]
     return [field for field in fields if pa.types.is_timestamp(field.type)]

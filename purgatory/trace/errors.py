@@ -111,7 +111,6 @@ class SkippedRows:
     first: list[BadRow] = field(default_factory=list)
 
     def __call__(self, row: BadRow) -> None:
-        """Count a bad row."""
         self.count += 1
         if len(self.first) < SHOWN:
             self.first.append(row)

@@ -154,7 +154,6 @@ class DeferredOperation(KeyedOperation):
         self._watch_keys = ()
 
     def _op_on_raised(self, error: Exception) -> None:
-        """Resolve the future."""
         if self.is_unresolved():
             self.resolve(None, error)
 
@@ -184,7 +183,6 @@ def _register(operation: DeferredOperation, future: DeferredFuture) -> None:
 def _store(
     operation: DeferredOperation, result: object, error: BaseException | None, state: str
 ) -> None:
-    """Resolve the future, unless registered."""
     if operation.future is None:
         operation.result = result
         operation.error = error

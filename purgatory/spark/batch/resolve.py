@@ -102,7 +102,6 @@ _EXTENDED: Final = ("_first_deadline_ms", "_extensions")
 
 
 def _with_extensions(operations: DataFrame, extensions: DataFrame) -> DataFrame:
-    """Add the columns `_EXTENDED`, and set `deadline_ms` to the last deadline."""
     first, given = map(F.col, _EXTENDED)
     since = F.filter(
         F.coalesce(given, F.array()), lambda one: one["at_ms"] >= F.col("submitted_ms")

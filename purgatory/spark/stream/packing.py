@@ -62,7 +62,6 @@ class Packer:
         self._numbered = frozenset(numbered)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield packed rows."""
         number = 0
         for batch in batches:
             packed = list(self._packed(pa.table(batch), number))

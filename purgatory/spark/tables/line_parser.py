@@ -57,7 +57,6 @@ class LineParser:
         self._format = format
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield rows of `parsed_schema`."""
         schema = to_arrow_schema(parsed_schema(self._name))
         columns = ((column.to_pylist() for column in batch.columns) for batch in batches)
         lines = chain.from_iterable(zip(*batch, strict=True) for batch in columns)
