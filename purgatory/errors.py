@@ -49,7 +49,7 @@ class StoreError(PurgatoryError):
 class StoreFenced(StoreError):
     """Raised when another server has taken the store over; always fatal. Permanent.
 
-    Neither this write nor a later one is kept.
+    The write is not kept, and no later write either.
     """
 
     def __init__(self, message: str) -> None:

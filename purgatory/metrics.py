@@ -1,6 +1,6 @@
 """Metrics: integers of purgatories and timers, read when Prometheus scrapes them. Any thread.
 
-A registry gets one collector for all its purgatories; the label `name` tells them apart.
+A registry gets a single collector; the label `name` tells the purgatories apart.
 """
 
 import os
