@@ -35,8 +35,8 @@ class Poller(blocking_poller.Poller):
     def poll(self, timeout: float | None = -1) -> Any:
         """Return a future of pairs of socket and events; `timeout` in ms, None: for ever.
 
-        ENOTSOCK if a socket is closed; if one closes later, the future is cancelled. ValueError for
-        NaN.
+        ENOTSOCK for a closed socket; if a socket closes later, the future is cancelled. ValueError
+        for NaN.
         """
         check_timeout(timeout)
         loop = asyncio.get_running_loop()
@@ -65,7 +65,6 @@ class _PollOperation:
         future.add_done_callback(self._undo_all)
 
     def start(self) -> None:
-        """Watch all sockets and descriptors, and check them once."""
         try:
             for thing, flags in self._sockets:
                 self._watch(thing, flags)
@@ -111,7 +110,6 @@ class _PollOperation:
             self.check()  # finds the same failure of the socket
 
     def check(self, time_up: bool = False) -> None:
-        """Resolve the future if there are events, or time is up."""
         if self._future.done():
             return
         try:
@@ -126,7 +124,6 @@ class _PollOperation:
             self._future.set_result(found)
 
     def present_events(self) -> list[tuple[Any, int]]:
-        """Return pairs of socket and events."""
         try:
             return blocking_poller.zmq_poll(self._sockets, 0)
         finally:  # the poll may have consumed the edge, for which other operations wait
@@ -141,7 +138,7 @@ class _PollOperation:
 
 
 class Socket(blocking_socket.Socket):
-    """As a blocking socket, but send, recv and poll return futures."""
+    """A blocking socket whose send, recv and poll return futures."""
 
     _poller_class: ClassVar[type[blocking_poller.Poller]] = Poller
     _repr_cls = "zmq.asyncio.Socket"
@@ -161,7 +158,6 @@ class Socket(blocking_socket.Socket):
             self._waiters.has_handle = True
 
     def get(self, option: int) -> Any:
-        """Read an option, as of a blocking socket."""
         found = super().get(option)
         self._waiters.schedule()  # EVENTS may have consumed the edge
         return found
@@ -219,7 +215,7 @@ class Socket(blocking_socket.Socket):
     ) -> Future:
         """Make the call at once, or after the operations that wait.
 
-        The call refers to the handle, which lives as long as it waits.
+        The call keeps the handle alive.
         """
         loop = asyncio.get_running_loop()
         operation = SocketOperation(loop.create_future(), call)
@@ -244,17 +240,15 @@ class Socket(blocking_socket.Socket):
         self._waiters.schedule()
 
     def unbind(self, addr: str | bytes) -> None:
-        """As of a blocking socket."""
         super().unbind(addr)
         self._waiters.schedule()
 
     def disconnect(self, addr: str | bytes) -> None:
-        """As of a blocking socket."""
         super().disconnect(addr)
         self._waiters.schedule()
 
     def close(self, linger: int | None = None) -> None:
-        """Close the socket; cancel the operations that wait. See `mq.Socket` for `linger`."""
+        """Close the socket; cancel the operations that wait. `linger`: see `mq.Socket`."""
         check_linger(linger)
         if not self.closed:
             self._waiters.cancel()

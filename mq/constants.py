@@ -1,7 +1,7 @@
 """The names and numbers of ZeroMQ, as pyzmq spells them.
 
-Every member is also a name of the module. Numbers without a meaning in-process (network options,
-monitor events) are for programs that mention them. Immutable: any thread.
+Every member is also a name of the module. Some have no meaning in-process (network options, monitor
+events). Immutable: any thread.
 """
 
 import errno
@@ -57,7 +57,7 @@ class ContextOption(IntEnum):
 
 
 class SocketType(IntEnum):
-    """Types of sockets. STREAM and those after it need a network and are not made here."""
+    """Types of sockets. STREAM and later ones need a network."""
 
     PAIR = 0
     PUB = 1
@@ -99,7 +99,6 @@ class SocketOption(IntEnum):
     opt_type: OptType
 
     def __new__(cls, value: int, opt_type: OptType = OptType.int) -> Self:
-        """Attach the option's type to the member."""
         member = int.__new__(cls, value)
         member._value_ = value
         member.opt_type = opt_type
@@ -107,7 +106,6 @@ class SocketOption(IntEnum):
 
     @property
     def _opt_type(self) -> OptType:
-        """The name that pyzmq has for `opt_type`."""
         return self.opt_type
 
     HWM = 1
@@ -352,7 +350,7 @@ _PREFIXES: dict[type[Enum], str] = {
 
 
 def _export() -> list[str]:
-    """Make every member a name of the module; return the names."""
+    """Make every member a name of the module; return all names."""
     names = []
     ours = [each for each in globals().values() if getattr(each, "__module__", "") == __name__]
     enumerations: list[Any] = [

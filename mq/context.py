@@ -1,6 +1,6 @@
 """Context: the handle a program holds, with pyzmq's methods. From any thread.
 
-A garbage context is destroyed, with its sockets; an exit of the interpreter waits for none.
+A garbage context is destroyed with its sockets. The interpreter's exit waits for none.
 """
 
 import atexit
@@ -40,7 +40,7 @@ class _InstanceLock:
 class Context(OptionAttributes, Generic[S]):
     """Makes sockets, and ends them all.
 
-    `Context(other)` and `shadow=` make another handle for an existing context.
+    `Context(other)` and `shadow=` make another handle.
     """
 
     sockopts: dict[int, Any]
@@ -85,7 +85,7 @@ class Context(OptionAttributes, Generic[S]):
 
     @classmethod
     def instance(cls, io_threads: int = 1) -> Self:
-        """Return the process's context; a new one after the former closed, or after a fork."""
+        """Return the process's context; a new one after a close or a fork."""
         found: Any = cls._current()
         if found is None:
             with cls._instance_lock.lock:
@@ -191,8 +191,8 @@ class Context(OptionAttributes, Generic[S]):
     def term(self) -> None:
         """Fail all calls on all sockets, then wait until each is closed.
 
-        Also waits until the receivers have read, or dropped, the messages sent. Waits for nothing
-        in a finalizer at the interpreter's exit.
+        Also waits until the receivers have read, or dropped, the messages sent. Does not wait at
+        the interpreter's exit.
         """
         self._core.term()
         self.closed = True
@@ -200,7 +200,7 @@ class Context(OptionAttributes, Generic[S]):
     def destroy(self, linger: int | None = None) -> None:
         """Close all sockets of this handle, then `term`. Not while other threads use them.
 
-        See `Socket.close` for `linger`; a bad `linger` closes nothing.
+        `linger`: see `Socket.close`; a bad one closes nothing.
         """
         check_linger(linger)
         if self.closed:

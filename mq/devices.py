@@ -1,7 +1,6 @@
 """proxy, and devices: a proxy with its own sockets, in the caller's thread or its own.
 
-A proxy owns its sockets, and forwards until their context ends. Settings are recorded, and applied
-in the thread running the device.
+Settings are recorded, and applied in the thread running the device.
 """
 
 from collections.abc import Callable
@@ -23,9 +22,9 @@ _OUT = int(PollEvent.POLLOUT)
 def proxy(frontend: Any, backend: Any, capture: Any = None) -> None:
     """Forward messages both ways, and a copy of each to `capture`.
 
-    Takes a message only if the other side has room: a full side stops one direction, not both. If
-    both sockets are the same, messages go back to it. Returns only by raising, as a rule
-    `ContextTerminated`. Takes sockets of asyncio too, and calls no method of a subclass.
+    Takes a message only if the other side has room: a full side stops one direction, not both. A
+    socket that is both sides gets its messages back. Returns only by raising, as a rule
+    `ContextTerminated`. Takes sockets of asyncio too.
     """
     frontend, backend = Socket(shadow=frontend), Socket(shadow=backend)
     capture = None if capture is None else Socket(shadow=capture)
@@ -38,7 +37,6 @@ def proxy(frontend: Any, backend: Any, capture: Any = None) -> None:
 
 
 def _forward_ready(frontend: Any, backend: Any, capture: Any) -> bool:
-    """Forward a message in each direction that has one, and room; False if none has."""
     forwarded = False
     for source, target in ((frontend, backend), (backend, frontend)):
         if _has(source, _IN) and _has(target, _OUT):
@@ -91,7 +89,6 @@ class _SocketSetup:
         self.options: list[tuple[int, Any]] = []
 
     def apply(self, socket: Any) -> None:
-        """Apply the settings, options first: for the first connection, too."""
         for option, value in self.options:
             socket.setsockopt(option, value)
         for address in self.binds:
@@ -190,7 +187,7 @@ class Device:
                 socket.close()
 
     def start(self) -> None:
-        """Run; in a thread where the class says so."""
+        """Run; in a subclass, in a thread."""
         self.run()
 
 
@@ -226,7 +223,6 @@ class _InThread(Device):
     launcher: Thread | None = None
 
     def start(self) -> None:
-        """Start the thread."""
         self.launcher = InterruptibleThread(target=self.run, daemon=self.daemon, name="mq-device")
         self.launcher.start()
 

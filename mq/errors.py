@@ -58,7 +58,7 @@ class ZMQVersionError(NotImplementedError):
 
 
 class ContextTerminated(ZMQError):
-    """ETERM: the context is being terminated; only `close` is left to a socket."""
+    """ETERM: the context is being terminated; a socket may only `close`."""
 
     def __init__(self, errno: object = None, msg: object = None) -> None:  # noqa: ARG002 - pyzmq's
         super().__init__(Errno.ETERM)

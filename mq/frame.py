@@ -1,7 +1,4 @@
-"""Frame: a message part as an object, for sending and receiving without conversion to bytes.
-
-Sending does not change a frame: it may be sent any number of times, from any thread.
-"""
+"""Frame: a message part as an object. It may be sent any number of times, from any thread."""
 
 from typing import Any, SupportsIndex
 
@@ -26,7 +23,7 @@ class Frame(bytearray):
 
     A bytearray for the buffer protocol, which Python classes lack before 3.12, at the price of a
     copy. Frames compare and hash by identity. With `track=True` and no copy, `tracker` tells when
-    the data is used no more.
+    the data is free.
     """
 
     def __init__(
@@ -70,7 +67,7 @@ class Frame(bytearray):
         return part_of(self.bytes, more, self._release_notifier)
 
     def get(self, option: int | str) -> Any:
-        """Return `MORE` or `SHARED`; EINVAL for all else: properties come from networks."""
+        """Return `MORE` or `SHARED`; else EINVAL."""
         if option == MessageOption.MORE:
             return int(self.more)
         if option == MessageOption.SHARED:

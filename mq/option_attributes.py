@@ -10,7 +10,7 @@ from mq.errors import ZMQError
 
 
 class OptionAttributes:
-    """Turns attributes that the class lacks into options of the same name."""
+    """Turns attributes that the class lacks into options."""
 
     def __setattr__(self, key: str, value: Any) -> None:
         if key in self.__dict__ or _is_declared(type(self), key):

@@ -37,7 +37,7 @@ class Poller:
         return socket in self._map
 
     def register(self, socket: Any, flags: int = PollEvent.POLLIN | PollEvent.POLLOUT) -> None:
-        """Wait for `flags` on `socket`; anew if it is registered, not at all if `flags` is 0."""
+        """Wait for `flags` on `socket`; 0 unregisters it."""
         if not flags:
             if socket in self._map:
                 self.unregister(socket)
@@ -96,7 +96,6 @@ class _PollSet:
                 self._raw[fd] = self._raw.get(fd, 0) | int(flags)
 
     def check(self) -> list[tuple[Any, int]]:
-        """Return the present events, in the order registered."""
         ready = dict(self._poll_of_descriptors().poll(0)) if self._raw else {}
         found: list[tuple[Any, int]] = []
         for thing, flags in self._watched:
@@ -111,7 +110,7 @@ class _PollSet:
     def wait(self, seconds: float | None) -> None:
         """Wait until a descriptor signals a change.
 
-        ETERM instead of a wait for ever at the interpreter's exit.
+        ETERM instead of an endless wait at the interpreter's exit.
         """
         if seconds is None and not self._raw and sys.is_finalizing():
             raise ContextTerminated
@@ -129,7 +128,7 @@ class _PollSet:
 
 
 def descriptor_of(thing: Any) -> int:
-    """Return the number of a descriptor, or of what an object has."""
+    """Return a descriptor's number, or an object's."""
     if isinstance(thing, int):
         return thing
     try:

@@ -1,7 +1,4 @@
-"""SerializationMixin: sends and receives strings, JSON, pickles and more, in the socket's thread.
-
-Base of `mq.socket.Socket`.
-"""
+"""SerializationMixin: sends and receives strings, JSON and pickles, in the socket's thread."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -69,7 +66,7 @@ class SerializationMixin:
     def recv_serialized(
         self, deserialize: Callable[[Any], Any], flags: int = 0, copy: bool = True
     ) -> Any:
-        """Receive what `deserialize` makes of the list of parts."""
+        """Receive what `deserialize` makes of the parts."""
         return self._deserialize(self.recv_multipart(flags=flags, copy=copy), deserialize)
 
     recv_unicode = recv_string

@@ -1,6 +1,6 @@
 """Socket: the handle a program holds, with pyzmq's methods.
 
-The work is done by `mq.sockets`. Not thread-safe: one thread at a time, as in ZeroMQ.
+`mq.sockets` does the work. Not thread-safe: one thread at a time, as in ZeroMQ.
 """
 
 from collections.abc import Callable
@@ -64,7 +64,7 @@ class ContextHandle(Protocol):
 
 
 class Socket(SocketIO, SerializationMixin, OptionAttributes):
-    """A socket of a context, or with `shadow` another handle for an existing socket."""
+    """A socket of a context, or with `shadow` another handle."""
 
     context: ContextHandle | None
     _shadow = False
@@ -141,7 +141,7 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
 
     @property
     def closed(self) -> bool:
-        """Whether the socket is closed, through this handle or another."""
+        """Whether the socket is closed, by any handle."""
         core = getattr(self, "_core", None)  # None: it could not be made
         return core is None or core.closed
 
@@ -192,7 +192,7 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
     # -- endpoints ---------------------------------------------------------------------------
 
     def bind(self, addr: str | bytes) -> "SocketContext[Self]":
-        """Accept connections to `addr`, inproc://...; as a with-block until its end.
+        """Accept connections to `addr`, inproc://...; a with-block undoes it.
 
         EADDRINUSE, EINVAL, or EPROTONOSUPPORT for other transports.
         """
@@ -201,7 +201,7 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
         return SocketContext(self, "bind", address)
 
     def connect(self, addr: str | bytes) -> "SocketContext[Self]":
-        """Connect to `addr`, bound now or later; as a with-block until its end."""
+        """Connect to `addr`, bound now or later; a with-block undoes it."""
         address = _text(addr)
         self._with_address(self._core.connect, address)
         return SocketContext(self, "connect", address)
@@ -248,7 +248,7 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
     # -- options -----------------------------------------------------------------------------
 
     def set(self, option: int, optval: Any) -> None:
-        """Set an option: int or bytes as the option says, TypeError otherwise; EINVAL."""
+        """Set an option; TypeError for another type, else EINVAL."""
         core = self._core
         if core.closed:
             raise ZMQError(Errno.ENOTSOCK)
@@ -289,11 +289,11 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
         self.set(SocketOption.RCVHWM, value)
 
     def get_hwm(self) -> int:
-        """Return the high-water mark for sending."""
+        """Return SNDHWM."""
         return self.hwm
 
     def set_hwm(self, value: int) -> None:
-        """Set both high-water marks."""
+        """Set SNDHWM and RCVHWM."""
         self.hwm = value
 
     def __setattr__(self, key: str, value: Any) -> None:

@@ -1,6 +1,6 @@
 """SocketIO: send and recv of a socket's handle, the compiled base of `mq.Socket`.
 
-Converts a program's data to message parts and back. Used in the socket's thread.
+For the socket's thread.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from mq.sockets.base import SocketBase
 
 _SNDMORE: Final = 2
 
-# Attempts at a roll-back until other threads free a few bytes.
+# Of a roll-back, until other threads free a few bytes.
 _MAX_ATTEMPTS: Final = 200
 
 
@@ -87,9 +87,9 @@ class SocketIO:
         track: Any = False,
         **kwargs: Any,
     ) -> MessageTracker | None:
-        """Send all parts of a message. TypeError before any is sent if one cannot be.
+        """Send all parts of a message, or none after an exception.
 
-        After an exception, an interrupt's too, none is sent.
+        TypeError for a part that cannot be sent.
         """
         for index, part in enumerate(msg_parts):
             if type(part) is not bytes:
@@ -125,7 +125,7 @@ class SocketIO:
         if core.given_back:
             core.drop()
         else:
-            core.in_hand = None  # without a call, which would cost half a percent
+            core.in_hand = None  # without a call
         return received
 
     def recv_into(self, buffer: Any, /, *, nbytes: int = 0, flags: int = 0) -> int:

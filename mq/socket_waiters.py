@@ -1,8 +1,7 @@
 """SocketWaiters: the operations of one socket that wait in an event loop.
 
 The loop watches the socket's descriptor, which is edge-triggered: so the events are read after
-every operation, and again in the next turn of the loop while an operation waits. For the loop's
-thread.
+every operation, and in the next turn of the loop while one waits. For the loop's thread.
 """
 
 import asyncio
@@ -75,7 +74,7 @@ class DescriptorCopy:
 
 
 class SocketWaiters:
-    """The waiting operations of one socket, begun by any of the handles."""
+    """The waiting operations of one socket, of all handles."""
 
     def __init__(self, core: SocketBase) -> None:
         self._core = core
@@ -88,7 +87,7 @@ class SocketWaiters:
         self._scheduled_in: asyncio.AbstractEventLoop | None = None  # where `_run_scheduled` is due
 
     def enqueue(self, queue: deque[SocketOperation], operation: SocketOperation) -> None:
-        """Have an operation wait in one of the two queues. ENOTSOCK or ETERM."""
+        """Let an operation wait in one of the two queues. ENOTSOCK or ETERM."""
         self._watch(asyncio.get_running_loop())
         queue.append(operation)
         operation.future.add_done_callback(lambda _: self._remove(queue, operation))
@@ -123,7 +122,7 @@ class SocketWaiters:
             self.unwatch()
 
     def schedule(self) -> None:
-        """Look at the events again in the next turn of the loop, if an operation waits."""
+        """Look at the events in the next turn of the loop, if an operation waits."""
         # An operation may have consumed the edge.
         loop = self._loop
         if loop is None or loop.is_closed() or self._scheduled_in is loop:

@@ -1,7 +1,7 @@
 """Delayed operations: they wait for watch keys until a deadline, and end exactly once.
 
-The front door to the core; `aio`, `service`, `testing`, `trace`, `replay` and `spark` have public
-names of their own. Inside, each room imports only from lower rooms:
+`aio`, `service`, `testing`, `trace`, `replay` and `spark` have public names of their own. Each room
+imports only from lower rooms:
 
     cli                 the command `purgatory`
     spark               the same semantics as Spark jobs and streams, and reports
@@ -95,8 +95,8 @@ if not TYPE_CHECKING and importlib.util.find_spec("msgspec") is None:
 
 
 def __getattr__(name: str) -> object:
-    # Imported at first use: Prometheus' client, with an HTTP server, is a third of the time of an
-    # import, and of the objects that a collection visits. The others need an extra.
+    # Imported at first use: Prometheus' client is a third of the time of an import. The others need
+    # an extra.
     if name == "metrics":
         return importlib.import_module("purgatory.metrics")
     if name in _SERVICE:

@@ -13,9 +13,8 @@ from rich.console import Console
 class OutputConsole(Console):
     """A console that raises BrokenPipeError if the reader of a pipe has gone.
 
-    rich would end the process with exit code 1, which is a negative answer here.
+    rich would end the process with exit code 1, a negative answer here.
     """
 
     def on_broken_pipe(self) -> NoReturn:
-        """Raise BrokenPipeError."""
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))

@@ -16,10 +16,7 @@ def fsync(path: Path) -> None:
 
 
 def make_directory(path: Path, mode: int = 0o777) -> None:
-    """Make a directory and its parents, with `mode`, on disk. Raises OSError.
-
-    The parent of each new directory is synced.
-    """
+    """Make a directory and its parents, with `mode`, on disk. Raises OSError."""
     if path.is_dir():
         return
     make_directory(path.parent, mode)

@@ -18,10 +18,9 @@ EXAMPLES: Final = "seconds, or as 500ms, 30m, 1h30m, PT30M, P1DT2H"
 
 
 def parse_duration(text: str) -> float:
-    """Return a duration in seconds; a plain number is one in seconds, of any sign.
+    """Return a duration in seconds; a plain number may have a sign.
 
-    Raises ValueError for NaN, infinity, and ISO 8601's years and months, which have no fixed
-    length.
+    Raises ValueError for NaN, infinity, and ISO 8601's years and months.
     """
     if not text.isascii():  # digits of other scripts, which `float` takes
         raise _invalid(text)

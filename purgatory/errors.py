@@ -1,4 +1,4 @@
-"""The errors of the package, with a common base; bad arguments raise ValueError or TypeError."""
+"""The errors of the package, with a common base."""
 
 import concurrent.futures
 
@@ -35,10 +35,10 @@ class OperationCancelled(PurgatoryError, concurrent.futures.CancelledError):
 
 
 class StoreError(PurgatoryError):
-    """Raised when the database cannot be opened, read or written; the text says which and why.
+    """Raised when the database cannot be opened, read or written; the text says why.
 
-    `fatal`: this process can no longer rely on the disk. Otherwise the error may pass (a full disk,
-    a locked database), and nothing of the write was kept.
+    `fatal`: this process can no longer rely on the disk. Else the error may pass (a full disk, a
+    locked database), and nothing of the write was kept.
     """
 
     def __init__(self, message: str, *, fatal: bool = False) -> None:
@@ -49,7 +49,7 @@ class StoreError(PurgatoryError):
 class StoreFenced(StoreError):
     """Raised when another server has taken the store over; always fatal. Permanent.
 
-    Nothing of the write was kept, and no later write of this server will be.
+    The write is not kept, and no later write either.
     """
 
     def __init__(self, message: str) -> None:
@@ -60,7 +60,7 @@ class StoreFenced(StoreError):
 
 
 class NotReplicated(StoreError):
-    """Raised when a write must wait for a synchronous standby, and the database has none. Passes.
+    """Raised when a write needs a synchronous standby, and the database has none. Passes.
 
     Nothing of the write was kept.
     """

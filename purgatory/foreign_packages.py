@@ -1,7 +1,6 @@
 """Detects packages of other distributions with names of the project's packages.
 
-pip lets one distribution overwrite the packages of another. `purgatory` imports this module first,
-so a broken installation ends with a clear error.
+pip lets one distribution overwrite the packages of another. `purgatory` imports this module first.
 """
 
 from types import ModuleType
@@ -11,7 +10,7 @@ import timingwheel  # in a subinterpreter it refuses to be loaded, if compiled
 
 
 def refuse_foreign(module: ModuleType, own_name: str) -> None:
-    """Raise ImportError unless a package is this project's, defining `own_name`."""
+    """Raise ImportError unless a package defines `own_name`."""
     if not hasattr(module, own_name):
         raise ImportError(
             f"{module.__file__ or module.__name__} belongs to another distribution; "

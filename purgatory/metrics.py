@@ -1,7 +1,6 @@
 """Metrics: integers of purgatories and timers, read when Prometheus scrapes them. Any thread.
 
-The first purgatory puts a collector into its registry. It shows all purgatories of the registry;
-the label `name` tells them apart.
+A registry gets a single collector; the label `name` tells the purgatories apart.
 """
 
 import os
@@ -33,17 +32,17 @@ ANSWER_SECONDS = 5.0
 
 
 class MetricsError(PurgatoryError):
-    """Raised by `serve` if it cannot listen on the address; names it and says why."""
+    """Raised by `serve` if it cannot listen on the address."""
 
 
 class PurgatoryCollector(Collector):
-    """Shows the purgatories that `members` returns at each scrape, and their timers, each once."""
+    """Shows the purgatories that `members` returns, and their timers, each once."""
 
     def __init__(self, members: Callable[[], Iterable[ObservablePurgatory]]) -> None:
         self._members = members
 
     def describe(self) -> Iterable[Metric]:
-        """Return metrics without samples: a registry finds clashes of names."""
+        """Return metrics without samples."""
         return _families([], [])
 
     def collect(self) -> Iterable[Metric]:
@@ -55,7 +54,7 @@ class PurgatoryCollector(Collector):
         )
 
 
-# Type, name, description, and the stats' fields; the label `outcome` distinguishes several fields.
+# Type, name, description, and the stats' fields, by the label `outcome` if several.
 _Row = tuple[type[CounterMetricFamily | GaugeMetricFamily], str, str, str]
 _GAUGE, _COUNTER = GaugeMetricFamily, CounterMetricFamily
 _OF_PURGATORIES: tuple[_Row, ...] = (
@@ -164,13 +163,12 @@ class _Members(PurgatoryCollector):
 
 # Guards _registered. Re-entrant: a finalizer may close a purgatory while another is registered.
 _lock = new_rlock()
-# By the registry's id: a subclass with `__eq__` may have no hash. The registry keeps its members
-# alive, and no others, so an entry goes before its id is given again.
+# By the registry's id: a subclass with `__eq__` may have no hash. The registry alone keeps its
+# members alive, so an entry goes before its id is given again.
 _registered: "weakref.WeakValueDictionary[int, _Members]" = weakref.WeakValueDictionary()
 
 
 def _reset_after_fork() -> None:
-    """Forget the parent's purgatories in a forked child."""
     global _lock  # noqa: PLW0603
     _lock = new_rlock()  # a forked child lacks the holder of the old lock
     for members in list(_registered.values()):
@@ -218,7 +216,7 @@ def unregister(purgatory: ObservablePurgatory, registry: CollectorRegistry) -> N
 class _InFlightResponses:
     """A WSGI application: counts the unsent responses of an inner application.
 
-    The server's threads are daemons: the end of the process could cut a response short.
+    The server's threads are daemons: an exit could cut a response short.
     """
 
     def __init__(self, application: "WSGIApplication") -> None:
@@ -284,9 +282,8 @@ def serve(
 ) -> MetricsServer:
     """Serve the metrics over HTTP, in a separate thread; port 0 takes a free one.
 
-    `registry`: what to show; None: all live purgatories of the process, adding up figures of the
-    same name. Raises MetricsError if it cannot listen on the address, TypeError for a port that is
-    no int, and for other bad arguments.
+    `registry`: None: all live purgatories of the process, adding up figures of the same name.
+    Raises MetricsError, and TypeError for bad arguments.
     """
     port = plain_int("port", port)
     if not isinstance(addr, str):

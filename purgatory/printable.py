@@ -1,4 +1,4 @@
-"""Texts for people: texts of others as a terminal and a log may show them, and counts of things.
+"""Texts for people: foreign texts for terminals and logs, and counts of things.
 
 A line break forges a line of a log; an escape sequence moves a terminal's cursor, or fills its
 clipboard; marks of direction reorder a text. Any thread.

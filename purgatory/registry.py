@@ -1,4 +1,4 @@
-"""The purgatories of this process that are alive, and the numbers of each. Any thread."""
+"""The live purgatories of this process. Any thread."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -12,10 +12,9 @@ class PurgatoryStats:
     """A purgatory's numbers at one moment.
 
     `pending`: operations that wait. `watch_entries`: pairs of a pending operation and a key it
-    watches. `watched_keys`: keys with at least one such operation. `held`: events that count for
-    later operations, too. `completed`, `failed`, `expired`, `cancelled`: operations that ended so,
-    since the start. `mailbox_commands`: commands posted to the loop since the start.
-    `mailbox_depth`: commands posted and not yet received.
+    watches. `watched_keys`: keys with such an operation. `held`: events that count for later
+    operations, too. `completed`, `failed`, `expired`, `cancelled`: operations that ended so.
+    `mailbox_commands`: commands posted to the loop. `mailbox_depth`: commands not yet received.
     """
 
     name: str
@@ -53,7 +52,7 @@ _purgatories: "WeakIdentitySet[ObservablePurgatory]" = WeakIdentitySet()
 
 
 def add_purgatory(purgatory: ObservablePurgatory) -> None:
-    """Add a purgatory to `live_purgatories`, without keeping it alive."""
+    """Add a purgatory, without keeping it alive."""
     _purgatories.add(purgatory)
 
 

@@ -1,7 +1,6 @@
 """Timers: a hierarchical timing wheel, after Kafka's.
 
-The front door of the package: all names for users. `timingwheel.lowlevel` is the door for code that
-builds on a timer. The timer decides *when* tasks run.
+All names for users. `timingwheel.lowlevel` has the names for code that builds on a timer.
 
 Layout, lowest first: `duration`, `clock` and `clock_reader` (time), `task` and `bucket`, `wheel`
 (levels of slots), `rwlock` and `wheel_state` (all the former under one lock), `lanes` (a wheel

@@ -1,7 +1,7 @@
 """plain_number, check_count, check_flag, check_name: what a program may pass.
 
-A subclass of float or int may compare, convert and print itself as it likes: compiled code refuses
-the truth values of numpy.float64. So an argument is first made a plain number. Any thread.
+A subclass of float or int may compare, convert and print itself as it likes, as numpy.float64 does.
+So an argument is first made a plain number. Any thread.
 """
 
 from typing import Any, Final
@@ -23,7 +23,7 @@ def plain_number(value: object) -> Any:
 
 
 def plain_int(name: str, value: object) -> int:
-    """Return exactly an int. TypeError for anything else; `name` is for the error."""
+    """Return exactly an int; TypeError for anything else."""
     number = plain_number(value)
     if type(number) is not int:
         raise TypeError(f"{name} is {value!r}; expected an int")
@@ -31,7 +31,7 @@ def plain_int(name: str, value: object) -> int:
 
 
 def check_count(name: str, value: object, least: int, most: int = MAX_COUNT) -> int:
-    """Return a count as an int; TypeError and ValueError for what is none within the bounds."""
+    """Return a count as an int; TypeError for another type, ValueError beyond the bounds."""
     count = plain_int(name, value)
     if count < least:
         raise ValueError(f"{name} is {value!r}; expected at least {least}")

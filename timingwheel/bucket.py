@@ -168,7 +168,6 @@ class TimerTaskList(TaskList):
         _gc_track(self._slots)
 
     def _grow_or_compact(self) -> None:
-        """Make room for at least one task at the end. Locked."""
         used = self._end - self._head
         if self._compact_read or used > 2 * self._count + GROWTH_LIMIT:  # worth a pass
             for _ in range(COMPACTION_STEP):
@@ -203,7 +202,6 @@ class TimerTaskList(TaskList):
         return True
 
     def cancel(self, task: TimerTask) -> bool:
-        """Take out a task for good; False if it is not here."""
         if COMPILED and self._lock.enter_section():
             cancelled = self._cancel(task)
             self._lock.leave_section()
@@ -243,9 +241,8 @@ class TimerTaskList(TaskList):
         return True
 
     def _release_slots(self) -> None:
-        """Free the memory of an emptied bucket, unless memory is short."""
         try:
-            fresh: list[TimerTask | None] = [None] * MIN_CAPACITY  # a collection may run here
+            fresh: list[TimerTask | None] = [None] * MIN_CAPACITY  # as above
         except MemoryError:
             return
         if self._slots_untracked:

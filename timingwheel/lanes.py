@@ -34,7 +34,7 @@ MAX_LANES: Final = 8
 
 
 class Lanes:
-    """The lanes of one timer. `now_ns`: the clock's reading at its creation. Any thread."""
+    """The lanes of one timer. Any thread."""
 
     def __init__(self, tick_ns: i64, wheel_size: i64, now_ns: i64) -> None:
         self._tick_ns: i64 = tick_ns

@@ -1,7 +1,6 @@
-"""Names for code that builds on a timer.
+"""Names for code that builds on a timer. Any thread.
 
-The second front door of the package: all modules but this and `timingwheel` are private. Any
-thread.
+All modules but this and `timingwheel` are private.
 """
 
 from _purgatory_cpython.atomicity import ATOMIC_SECTIONS, COMPILED, LOCKED_SECTIONS

@@ -17,9 +17,8 @@ class Recurring(TimerTask):
 
     Run n is due n - 1 intervals after the first, however long the callback takes. Two runs never
     overlap. A run is skipped, and counted in `skipped`, if the previous run lasts too long or the
-    clock jumps over it.
-    `Timer.reschedule` moves the next run and all later runs. After `cancel` it never runs
-    again, also if `Timer.add` takes the task.
+    clock jumps over it. `Timer.reschedule` moves the next run and all later runs. After `cancel` it
+    never runs again, also if `Timer.add` takes the task.
     """
 
     __slots__ = ("_rc_ended", "_rc_interval_ns", "_rc_lock", "_rc_timer", "skipped")
@@ -42,7 +41,7 @@ class Recurring(TimerTask):
 
     def run(self) -> object:
         """Call the callback, then wait for the next run, whatever the callback raised."""
-        if self._rc_ended:  # the program added the task again
+        if self._rc_ended:  # added again
             return None
         try:
             return super().run()

@@ -33,7 +33,7 @@ class TaskRunner:
     """Runs each task of a bucket once, in however many threads.
 
     Reports exceptions of tasks to `on_error`, by default to the log. KeyboardInterrupt and
-    SystemExit in the main thread end the run early, and the next run continues.
+    SystemExit in the main thread end the run early.
     """
 
     def __init__(self, name: str, reader: ClockReader, on_error: OnError | None) -> None:
@@ -123,7 +123,7 @@ class TaskRunner:
             pass
 
     def report_refused(self, tasks: list[TimerTask], error: BaseException) -> None:
-        """Report `error` for each task that the executor refused; log it once for all."""
+        """Report `error` for each refused task; log it once for all."""
         if self._on_error is None:
             log.error(
                 "the executor of timer %r refused %d tasks", self._name, len(tasks), exc_info=error
@@ -147,7 +147,7 @@ class TaskRunner:
 
 
 def _log_raised(message: str, name: str) -> None:
-    """Log the exception that is being handled, unless memory is short."""
+    """Log the exception that is being handled."""
     try:
         log.exception(message, name)  # noqa: LOG004  # its callers handle one
     except MemoryError:
@@ -155,7 +155,7 @@ def _log_raised(message: str, name: str) -> None:
 
 
 def is_process_exit(error: BaseException) -> bool:
-    """Whether an exception is to end the process: a Ctrl-C or an exit, in the main thread."""
+    """Whether an exception is a Ctrl-C or an exit, in the main thread."""
     return (
         isinstance(error, (KeyboardInterrupt, SystemExit))
         and threading.current_thread() is threading.main_thread()

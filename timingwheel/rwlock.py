@@ -92,12 +92,12 @@ class ReadWriteLock:
         return self._reader
 
     def call_reading(self, function: Callable[[], object]) -> None:
-        """Call a function inside the read side, from interpreted code: see `locks`."""
+        """Call a function inside the read side; for interpreted code: see `locks`."""
         with self.reading():
             function()
 
     def poison(self, error: Exception) -> None:
-        """Make every later use raise `error`: in a forked child."""
+        """Make every later use raise `error`."""
         self._poison = error
         self._writer = -1
 
@@ -157,7 +157,7 @@ class ReadWriteLock:
                     raise
 
     def _note_left(self, thread: int) -> None:
-        """Tell the writer that a reader has left the queue. Idempotent. Under the turnstile."""
+        """Tell the writer that a reader has left the queue. Idempotent."""
         if self._queued_threads.count(thread) > 0:
             self._queued_threads.remove(thread)
         self._turnstile.notify_all()
@@ -183,15 +183,11 @@ class ReadWriteLock:
         self.release_write()
 
     def release_write(self) -> None:
-        """Leave the write side, if held. Idempotent.
-
-        Also for callers interrupted before or during `__exit__`.
-        """
+        """Leave the write side, if held, also after an interrupt of `__exit__`. Idempotent."""
         while not self._try_release_write():
             pass  # other threads will free the few bytes
 
     def _try_release_write(self) -> bool:
-        """Return False if memory is short."""
         try:
             if self._writer != threading.get_ident():
                 return True

@@ -31,8 +31,8 @@ class TimerStats:
 
     `pending`: tasks that have not started. `fired`: tasks that the executor has started.
     `cancelled`: tasks that will not run. `executor_backlog`: pending tasks that came due.
-    `buckets_occupied`: how many buckets of each level have tasks, lowest level first. `cascades`:
-    buckets emptied into lower levels.
+    `buckets_occupied`: buckets with tasks on each level, lowest first. `cascades`: buckets emptied
+    into lower levels.
     """
 
     name: str
@@ -49,8 +49,8 @@ class TimerStats:
 class WheelLevel:
     """A snapshot of one level of a timer's wheel.
 
-    `tick_ns`: the length of a slot. `slots`: how many tasks wait in each; a slot behind the hand is
-    for the next time round. `hand`: the index of the present slot.
+    `tick_ns`: the length of a slot. `slots`: the tasks in each; a slot behind the hand is for
+    the next time round. `hand`: the index of the present slot.
     """
 
     tick_ns: int
@@ -59,7 +59,7 @@ class WheelLevel:
 
     @property
     def tick_ms(self) -> float:
-        """The length of a slot in milliseconds."""
+        """See `tick_ns`."""
         return self.tick_ns / NS_PER_MS
 
 

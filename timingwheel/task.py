@@ -85,7 +85,7 @@ def lazy_kind(callback: Any) -> str:
 
 
 def check_hooks(kind: type, names: tuple[str, ...]) -> None:
-    """Raise TypeError if one of these methods is a coroutine or generator function."""
+    """Raise TypeError if one of these methods is async or a generator."""
     for name in names:
         what = lazy_kind(getattr(kind, name, None))
         if what:
@@ -168,7 +168,7 @@ class TimerTask(TimerTaskEntry):
 
     __slots__ = ("_tt_call", "delay_ns")
 
-    # The methods that a subclass may override: called, and never awaited.
+    # The methods that a subclass may override.
     _tt_hooks: ClassVar[tuple[str, ...]] = ("run",)
 
     # Not to be overridden: compiled, `super()` fails in an override.
@@ -202,7 +202,7 @@ class TimerTask(TimerTaskEntry):
         self._tt_is_stateless = is_stateless
         self.deadline_ns = 0
         self.delay_ns: i64 = to_ns(delay)
-        # The callback, a tuple of callback and arguments, or None: one field saves 8 bytes a timer.
+        # The callback, (callback, args), or None: one field saves 8 bytes a timer.
         self._tt_call: Any = (callback, args) if args else callback
 
     @property
@@ -277,10 +277,7 @@ def was_added(task: TimerTask) -> bool:
 
 
 def prepare_task(task: TimerTask, delay_ns: i64) -> None:
-    """Set the fields of a task whose class overrides `run`, without the checks.
-
-    The checks are half of a task's cost.
-    """
+    """Set the fields of a task whose class overrides `run`; without checks, at half the cost."""
     task._tt_list = None
     task._tt_index = NEW
     if LOCKED_SECTIONS:

@@ -119,7 +119,7 @@ class Timer(TimerCore):
         *args: *_Args,
         context: Context | None = None,
     ) -> TimerTask:
-        """Run `callback(*args)` at a moment; at once if it is past.
+        """Run `callback(*args)` at a moment; at once if past.
 
         `when`: a reading of the timer's clock in seconds, or an aware datetime, of which the
         distance from now counts: a later change of the wall clock moves no task. Raises as
@@ -161,7 +161,7 @@ class Timer(TimerCore):
         return recurring
 
     def stats(self) -> TimerStats:
-        """Return the present numbers; O(1) in the number of tasks. Raises TimerForked."""
+        """Return the present numbers. Raises TimerForked."""
         self._lock.check_usable()
         states = self._wheels.all()
         counters = [state.counters for state in states]
@@ -232,10 +232,7 @@ class Timer(TimerCore):
         return None if first is None else self._clock_reader.seconds_until(first.expiration_ns)
 
     def max_sleep(self) -> float | None:
-        """Return how many seconds the reaper may sleep; None: until woken.
-
-        None also for a `ManualClock`, which sleeping does not move.
-        """
+        """Return how many seconds the reaper may sleep; None (or a `ManualClock`): until woken."""
         delay = self._clock_reader.real_sleep(self.delay_to_next())
         left = self._time_left() if self._closed else None
         return delay if left is None else min(left, left if delay is None else delay)
@@ -265,7 +262,7 @@ class Timer(TimerCore):
         self._executor.flush()
 
     def _deliver(self, bucket: TimerTaskList) -> None:
-        """Give the executor a bucket of the dispatch queue. Idempotent."""
+        """Give the executor a bucket. Idempotent."""
         try:
             self._executor.execute(self._runner.run, bucket)
         except Exception as error:  # noqa: BLE001  # a pool that was shut down, or takes no more
@@ -481,10 +478,9 @@ def runs_on(timer: Timer, waiter: Waiter) -> bool:
 
 
 def advance_some(timer: Timer, batches: int) -> bool:
-    """Advance the clock as `Timer.advance_clock` does, by at most so many batches of moved tasks.
+    """Advance as `Timer.advance_clock`, by at most so many batches; True if more is due.
 
-    Returns True if more is due: the next call continues. So a million tasks of one moment do not
-    stop a thread that has other work. Raises TimerForked.
+    So a million tasks of one moment do not stop a thread that has other work. Raises TimerForked.
     """
     timer._lock.check_usable()
     timer._was_advanced = True

@@ -103,10 +103,10 @@ class TimerCore:
         callback: Callable[[Unpack[_Args]], object],
         *args: *_Args,
     ) -> list[TimerTask]:
-        """Schedule `callback(*args)` once after each of many delays, all counted from about now.
+        """Schedule `callback(*args)` once after each of many delays, counted from about now.
 
-        Returns the tasks in order. If `schedule` would raise, cancels the tasks already added and
-        raises the same error.
+        Returns the tasks in order. If `schedule` would raise, cancels the added tasks and raises
+        the same error.
         """
         tasks = [TimerTask(delay, callback, *args) for delay in delays]
         try:
@@ -131,7 +131,6 @@ class TimerCore:
         return _reschedule(self, task, to_ns(delay), False)
 
     def __len__(self) -> int:
-        """Return how many tasks have not started. O(1)."""
         if MANY_LANES and self._lanes is not None:
             return self._lanes.pending
         return self._wheel_state.counters.pending()
@@ -140,15 +139,13 @@ class TimerCore:
         raise TypeError(f"{self!r} cannot be copied or pickled: it has tasks and threads")
 
     def _deliver(self, bucket: TimerTaskList) -> None:
-        """See `Timer`."""
         raise NotImplementedError
 
     def _wake(self) -> None:
-        """See `Timer`."""
         raise NotImplementedError
 
 
-# Functions, because compiled methods of a class that may be subclassed are looked up at each call.
+# Functions: compiled, methods of a class that may be subclassed are looked up at each call.
 
 
 def add_task(timer: TimerCore, task: TimerTask) -> None:
@@ -174,7 +171,7 @@ def add_task_at(
 def sleep_to_first_bucket(timer: TimerCore) -> float | None:
     """Return how many seconds a driver may sleep: as `Timer.max_sleep`, but empty buckets count.
 
-    So tasks that join a bucket and are cancelled in time do not wake the driver.
+    So tasks that are cancelled in time do not wake the driver.
     """
     lanes, state = timer._lanes, timer._wheel_state
     if state.has_undelivered() if lanes is None else lanes.has_undelivered():
@@ -258,7 +255,7 @@ def extend_task(timer: TimerCore, task: TimerTask, delay_ns: int) -> bool:
 
 
 def now_ns(timer: TimerCore) -> int:
-    """Return the present reading of a timer's clock."""
+    """Read a timer's clock."""
     return timer._clock_reader.now_ns()
 
 

@@ -72,7 +72,7 @@ class DelayQueue:
         return len(self._members)
 
     def new_bucket(self, level: i32, expiration_ns: i64) -> TimerTaskList:
-        """Make an empty bucket, in the queue. Under the timer's lock."""
+        """Make an empty bucket, in the queue. Locked."""
         bucket = TimerTaskList(self._timer_lock, self._counters, level, expiration_ns)
         try:
             if self.offer(bucket):
@@ -83,7 +83,7 @@ class DelayQueue:
         return bucket
 
     def offer(self, bucket: TimerTaskList) -> bool:
-        """Put a bucket in; returns True if it is now the first."""
+        """Put a bucket in; True if it is now the first."""
         with self._lock:
             if self._dirty:
                 self._rebuild()
@@ -100,7 +100,7 @@ class DelayQueue:
             return self._first is bucket
 
     def first(self) -> TimerTaskList | None:
-        """Return the bucket that expires first, or None."""
+        """Return the first bucket to expire, or None."""
         with self._lock:
             if self._dirty:
                 self._rebuild()
@@ -269,7 +269,7 @@ class TimingWheel:
         return self.overflow
 
     def _check(self) -> None:
-        """Assert every invariant of all levels from this on. Locked."""
+        """Assert every invariant of all levels. Locked."""
         for wheel in self.levels():
             assert wheel.now_ns % wheel.tick_ns == 0, wheel
             assert self.now_ns - self.now_ns % wheel.tick_ns <= wheel.now_ns, (self, wheel)

@@ -61,7 +61,7 @@ class WheelState:
         return self._draining is not None or bool(self.dispatch_queue)
 
     def next_due_ns(self) -> i64:
-        """Return when the first bucket comes due; END_OF_TIME_NS if none exists."""
+        """Return when the first bucket comes due; END_OF_TIME_NS without one."""
         first = self._first()
         return END_OF_TIME_NS if first is None else first.expiration_ns
 
@@ -146,10 +146,7 @@ class WheelState:
         return bucket
 
     def drain_batch(self, now_ns: i64) -> bool:
-        """Detach, dispatch and cascade a batch; False if nothing is due.
-
-        `now_ns`: the clock's reading. Takes the write side.
-        """
+        """Detach, dispatch and cascade a batch; False if nothing is due. Takes the write side."""
         self.next_occupied()  # drops empty buckets: they do not come due
         budget: i64 = DRAIN_BATCH
         try:
@@ -222,12 +219,12 @@ class WheelState:
         return self.queue.first() if self._draining is None else self._draining
 
     def occupied(self) -> tuple[int, ...]:
-        """Return how many buckets of each level have tasks, lowest level first."""
+        """See `TimerStats.buckets_occupied`."""
         levels = [bucket.level for bucket in self.queue.snapshot() if len(bucket)]
         return tuple(levels.count(level) for level in range(len(self.wheel.levels())))
 
     def levels(self, now_ns: int) -> tuple[WheelLevel, ...]:
-        """Return how many tasks each slot of each level holds, lowest level first."""
+        """Return a snapshot of all levels, lowest first."""
         with self.lock.reading():
             return tuple(
                 WheelLevel(
@@ -239,7 +236,7 @@ class WheelState:
             )
 
     def first_tasks(self, limit: int) -> list[TimerTask]:
-        """Return the tasks that are due first, in order of deadline. O(MAX_SEEN)."""
+        """See `Timer.first_tasks`. O(MAX_SEEN)."""
         found: list[TimerTask] = []
         left: i32 = MAX_SEEN
         with self.lock.reading():

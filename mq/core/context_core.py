@@ -1,4 +1,4 @@
-"""ContextCore: what the sockets of one context share - options, slots, endpoints, the reaper.
+"""ContextCore: options, slots, endpoints and reaper of one context.
 
 `mq.context.Context` is the handle of a program. Any thread.
 
@@ -32,7 +32,7 @@ from mq.queues.mailbox import Mailbox
 
 SocketT = TypeVar("SocketT", bound=AbstractSocket)
 
-# `wait_for_slot` waits so long for a closed socket to end.
+# How long `wait_for_slot` waits.
 SLOT_WAIT_S = 1.0
 
 _BLOCKY = int(SocketOption.BLOCKY)  # a context's option that pyzmq lists among a socket's
@@ -79,9 +79,9 @@ class SocketSlots:
         return iter(list(self._sockets.values()))
 
     def create(self, check: Callable[[], None], make: Callable[[int], SocketT]) -> SocketT:
-        """Put the socket that `make` returns for a new number into its slot.
+        """Put what `make` returns for a new number into a slot.
 
-        Calls `check` first, under the lock: it raises if no socket is allowed.
+        Calls `check` first, under the lock: it raises to refuse a socket.
         """
         socket = None
         try:
@@ -98,7 +98,7 @@ class SocketSlots:
             raise
 
     def wait_for_slot(self) -> bool:
-        """Wait until a closed socket has ended; False if none is closed or none ends in time."""
+        """Wait until a closed socket has ended; False if none is, or does in time."""
         freed = InterruptibleEvent()
         try:
             with self.lock:
@@ -118,7 +118,7 @@ class SocketSlots:
             freed.set()
 
     def after_fork(self) -> None:
-        """Replace the lock, which the parent may hold, and disown the sockets."""
+        """Replace the lock, and disown the sockets."""
         self.lock = new_lock()
         self._waiting.clear()
         for socket in self:
@@ -129,7 +129,7 @@ class Termination:
     """Ends one context; owns its reaper."""
 
     def __init__(self, slots: SocketSlots, endpoints: Endpoints) -> None:
-        self.begun: bool = False  # no further socket is allowed; written under the slot lock
+        self.begun: bool = False  # no further socket; written under the slot lock
         self.finished: bool = False
         self._slots = slots
         self._endpoints = endpoints
@@ -160,7 +160,7 @@ class Termination:
     def term(self) -> None:
         """Fail all sockets, then wait until each is closed and ended.
 
-        Repeatable, and from several threads. Waits for nothing at the interpreter's exit.
+        Repeatable, and from several threads. Does not wait at the interpreter's exit.
         """
         if sys.is_finalizing():
             self._stop_each_socket()
@@ -185,7 +185,7 @@ class Termination:
             _send_unless_closed(self.reaper, Stop(self.reaper))
 
     def stop_sockets(self) -> None:
-        """Fail all sockets, and tell the reaper to end when they have. Idempotent."""
+        """Fail all sockets, and tell the reaper to end after them. Idempotent."""
         with self._slots.lock:
             if self._stopped:
                 return
@@ -201,7 +201,7 @@ class Termination:
             socket.mailbox.send(Stop(socket))
 
     def after_fork(self) -> None:
-        """Replace the lock, which the parent may hold."""
+        """Replace the lock."""
         self._term_lock = new_lock()
 
 
@@ -257,8 +257,8 @@ class ContextCore:
     def create_socket(self, factory: "Callable[[ContextCore, int], SocketT]") -> SocketT:
         """Return a socket in a slot of its own.
 
-        ETERM while the context terminates, EFAULT after, EMFILE when no slot or descriptor is left
-        and no closed socket gives one back soon.
+        ETERM while the context terminates, EFAULT after, EMFILE when no slot or descriptor is left,
+        and none becomes free soon.
         """
         while True:
             try:

@@ -1,9 +1,9 @@
 """Endpoints: the inproc names of a context, and connections waiting for a bind.
 
 Any thread. One lock guards both tables: a bind, an unbind, a close and the end of the context see a
-connection not at all or complete. An interrupt, or the interpreter's exit, may leave a connection
-half complete: the far end still pending, or the near end's socket repeating the call. Either
-completes the connection for the owner chosen at first.
+connection not at all or complete. An interrupt may leave a connection half complete: the far end
+still pending, or the near end's socket repeating the call. Either completes it for the owner chosen
+at first.
 
 Lock order: this lock, then a `PendingConnection`'s. Mailboxes have none.
 """
@@ -83,7 +83,7 @@ class Endpoints:
                     del self._pending[name]
 
     def cancel_all(self, orphan_owner: FarEndOwner) -> None:
-        """Transfer all present and future pending connections to `orphan_owner`. Repeatable."""
+        """Transfer all pending connections, also later ones, to `orphan_owner`. Repeatable."""
         with self._lock:
             self._orphan_owner = orphan_owner
             for waiting in self._pending.values():

@@ -1,6 +1,6 @@
 """Options of sockets: their names, values and ranges.
 
-For the socket's thread. Options of networks are stored and ignored, so that programs run unchanged.
+For the socket's thread. Options of networks are stored and ignored.
 """
 
 from typing import Final, TypeAlias
@@ -42,7 +42,7 @@ _OF_TYPES: Final[dict[int, _Types]] = {
     SocketOption.XPUB_WELCOME_MSG: _PUBLISHERS,
 }
 
-#: The least and greatest value, or length, where less than the type holds.
+#: The least and greatest value or length.
 _RANGES: Final[dict[int, tuple[int, int]]] = {
     SocketOption.SNDHWM: _SWITCH,
     SocketOption.RCVHWM: _SWITCH,
@@ -175,7 +175,7 @@ _KNOWN: Final = frozenset(SocketOption.__members__.values()) - _MISSING
 
 
 def option_type(option: int) -> OptType:
-    """Return an option's type: int for an unknown option, refused later."""
+    """Return an option's type; int if unknown."""
     try:
         return SocketOption(option).opt_type
     except ValueError:
@@ -210,7 +210,7 @@ def check_linger(value: object) -> None:
 
 
 class Options:
-    """The options of one socket. EINVAL for all that is unknown or out of range."""
+    """The options of one socket. EINVAL if unknown or out of range."""
 
     def __init__(self, socket_type: SocketType) -> None:
         self._socket_type = socket_type
@@ -227,7 +227,7 @@ class Options:
         return value
 
     def set(self, option: int, value: Value) -> None:
-        """Store a value of the right type after checking its range."""
+        """Store a value of the right type."""
         _require(self.is_settable(option))
         least, most = _RANGES.get(option, _SWITCH if option in _OF_TYPES else _ANY)
         _require(least <= (len(value) if isinstance(value, bytes) else value) <= most)

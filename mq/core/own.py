@@ -1,4 +1,4 @@
-"""Own: an object whose end waits for all that is on its way, and is reported to its owner.
+"""Own: an object whose end waits for all on its way, and is reported to its owner.
 
 Every method but `announce` belongs to the thread that owns the object; other threads send commands.
 An object is destroyed when:
@@ -19,7 +19,7 @@ from mq.queues.mailbox import Mailbox
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Own:
-    """An object with an owner. `mailbox` is that of the thread the object lives in."""
+    """An object with an owner. `mailbox`: of the object's thread."""
 
     def __init__(self, mailbox: Mailbox[Command]) -> None:
         self.mailbox = mailbox
@@ -59,7 +59,7 @@ class Own:
         self.check_term_acks()
 
     def check_term_acks(self) -> None:
-        """Destroy this object if all conditions hold; tell its owner."""
+        """Destroy this object if its conditions hold; tell its owner."""
         if not self.terminating or self.destroyed or self._term_acks or self._announced:
             return
         self.destroyed = True

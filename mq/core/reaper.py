@@ -1,8 +1,7 @@
 """The reaper: the thread in which closed sockets end, and the owner of these sockets.
 
 It polls their mailboxes, and runs the handshakes with their peers. All but `start` and `join` runs
-in the reaper's thread. The reaper has no strong reference to the handles, so these can be
-garbage-collected.
+in the reaper's thread. The reaper has no strong reference to handles: they can be garbage.
 """
 
 import select
@@ -48,9 +47,9 @@ class Reaper(Own):
         self._thread: Thread | None = None  # that thread
 
     def start(self) -> None:
-        """Start the thread. After an interrupt in here, a second thread may start, and ends."""
+        """Start the thread. After an interrupt, a second thread may start, and ends."""
         if not self._is_started:
-            # A daemon: a program may end without terminating its contexts.
+            # A program may end without terminating its contexts.
             InterruptibleThread(target=self._run, name=self._name, daemon=True).start()
             self._is_started = True
 
@@ -119,16 +118,16 @@ class Reaper(Own):
         self.process_announced(pipe)
 
     def read_activated(self, pipe: Pipe) -> None:
-        """Do nothing: such a pipe is not read."""
+        """Do nothing: the pipe is not read."""
 
     def write_activated(self, pipe: Pipe) -> None:
-        """Do nothing: such a pipe is not written."""
+        """Do nothing: the pipe is not written."""
 
     def pipe_connected(self, pipe: Pipe) -> None:
         """Do nothing: the far end does not wait."""
 
     def pipe_terminated(self, pipe: Pipe) -> None:  # noqa: ARG002 - PipeEventSink's signature
-        """Count the end of such a pipe."""
+        """Count the end of a pipe."""
         self.process_term_ack()
 
     def process_destroy(self) -> None:

@@ -1,11 +1,11 @@
 """Commands: the only way one thread acts on an object that another thread owns.
 
-The thread that owns the destination takes the command from its mailbox and calls `deliver`, which
-calls a method `process_...` of the destination. Commands are immutable, may be shared between
-threads, and know neither pipes nor sockets.
+The destination's thread takes the command from its mailbox and calls `deliver`, which calls a
+method `process_...`. Commands are immutable, any thread may have them, and they know neither pipes
+nor sockets.
 
 A socket's mailbox keeps each command until it has been delivered: after an interrupt, a delivery is
-repeated, from its start. So steps that cannot be repeated come last, without calls.
+repeated. So steps that cannot be repeated come last, without calls.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,6 @@ class Stop(Command):
     """To a socket: fail all calls but close. To the reaper: terminate the context."""
 
     def deliver(self) -> None:
-        """Stop the destination."""
         self.destination.process_stop()
 
 
@@ -43,7 +42,6 @@ class Adopt(Command):
     child: Any
 
     def deliver(self) -> None:
-        """Hand the child over."""
         self.destination.process_adopt(self.child)
 
 
@@ -52,7 +50,6 @@ class Term(Command):
     """To a child: terminate everything below you, then yourself."""
 
     def deliver(self) -> None:
-        """Begin the termination."""
         self.destination.process_term()
 
 
@@ -61,7 +58,6 @@ class TermAck(Command):
     """To an owner: a child has been destroyed."""
 
     def deliver(self) -> None:
-        """Count the acknowledgement."""
         self.destination.process_term_ack()
 
 
@@ -72,7 +68,6 @@ class Bind(Command):
     pipe: Any
 
     def deliver(self) -> None:
-        """Attach the pipe."""
         self.destination.process_bind(self.pipe)
 
 
@@ -84,7 +79,6 @@ class InprocConnected(Command):
     routing_id: bytes
 
     def deliver(self) -> None:
-        """Complete the connection."""
         self.destination.process_inproc_connected(self.hwms, self.routing_id)
 
 
@@ -93,7 +87,6 @@ class ActivateRead(Command):
     """To a reader's end with an empty pipe: more messages arrived."""
 
     def deliver(self) -> None:
-        """Activate the end for reading."""
         self.destination.process_activate_read()
 
 
@@ -104,7 +97,6 @@ class ActivateWrite(Command):
     msgs_read: int
 
     def deliver(self) -> None:
-        """Return the credit to the writer."""
         self.destination.process_activate_write(self.msgs_read)
 
 
@@ -115,7 +107,6 @@ class PipeHwm(Command):
     hwms: HighWaterMarks
 
     def deliver(self) -> None:
-        """Recompute the limits."""
         self.destination.process_pipe_hwm(self.hwms)
 
 
@@ -124,7 +115,6 @@ class PipeTerm(Command):
     """To a pipe's end: its peer ends the connection."""
 
     def deliver(self) -> None:
-        """Begin the handshake on this side."""
         self.destination.process_pipe_term()
 
 
@@ -133,7 +123,6 @@ class PipeTermAck(Command):
     """To a pipe's end: its peer will touch neither direction again."""
 
     def deliver(self) -> None:
-        """Finish the handshake on this side."""
         self.destination.process_pipe_term_ack()
 
 
@@ -141,14 +130,13 @@ class PipeTermAck(Command):
 class Call(Command):
     """To a socket, from its own thread: make a repeatable call.
 
-    `errors` gets what the call raised, for the caller to raise.
+    `errors`: for the caller to raise.
     """
 
     call: Callable[[], None]
     errors: list[ZMQError] = field(default_factory=list)
 
     def deliver(self) -> None:
-        """Make the call."""
         try:
             self.call()
         except ZMQError as error:

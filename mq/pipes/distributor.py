@@ -7,7 +7,7 @@ from mq.pipes.pipe import Pipe
 
 
 class Distributor:
-    """Pipes to publish to; a full pipe misses whole messages."""
+    """Pipes to publish to; a full pipe misses messages."""
 
     def __init__(self) -> None:
         self.pipes: list[Pipe] = []
@@ -32,7 +32,7 @@ class Distributor:
             self._receivers.remove(pipe)
 
     def send(self, part: Part, chosen: Iterable[Pipe]) -> None:
-        """Write a part to all of `chosen`; the parts that follow go where the first went."""
+        """Write a part to all of `chosen`; later parts go where the first went."""
         receivers = self._receivers
         if receivers is None:
             receivers = [pipe for pipe in chosen if pipe not in self._full]

@@ -1,7 +1,7 @@
 """High-water marks: how many messages a connection takes, and when its reader reports.
 
-Flow control counts messages, not parts. The writer stops when, to its knowledge, `hwm` messages are
-unread; the reader reports every `lwm` messages (low-water mark).
+Flow control counts messages, not parts. The writer stops when, as far as it knows, `hwm` messages
+are unread; the reader reports every `lwm` messages (low-water mark).
 """
 
 from typing import Final, NamedTuple
@@ -80,5 +80,5 @@ class FlowControl:
         self._report_at = (msgs_read // lwm + 1) * lwm if lwm > 0 else _NEVER
 
     def is_full(self) -> bool:
-        """Whether as many messages are unread as the connection takes."""
+        """Whether the connection takes no more messages."""
         return self._msgs_written >= self._write_limit

@@ -1,7 +1,7 @@
 """Messages as they travel: parts in pipes, and trackers of parts sent without copying.
 
-Plain bytes that end their message, as nearly all parts do, travel as they are; any other part is a
-`MessagePart`. Parts are immutable and may be read from any thread.
+Plain bytes that end their message, as nearly all do, travel as they are; any other part is a
+`MessagePart`. Parts are immutable: any thread.
 """
 
 import sys
@@ -33,8 +33,8 @@ Data: TypeAlias = bytes | memoryview
 class MessagePart:
     """A part with more than plain bytes.
 
-    `data` is bytes, or a memoryview of a buffer the sender shares; `more` says that another part of
-    the message follows; `release_notifier` is None, or lives while a tracked buffer is used.
+    `data`: bytes, or a memoryview of a shared buffer. `more`: another part follows.
+    `release_notifier`: lives while a tracked buffer is used.
     """
 
     __slots__ = ("data", "more", "release_notifier")
@@ -66,8 +66,8 @@ def part_of(data: Data, more: bool, release_notifier: ReleaseNotifier | None = N
 def more_of(part: Part) -> bool:
     """Whether another part of the same message follows.
 
-    Inlined in the five functions that pass a message on: calls there and to three functions like it
-    cost 14 % of PUSH to PULL interpreted and 3 % compiled (instructions, callgrind).
+    Inlined in the five functions that pass a message on: calls would cost 14 % of PUSH to PULL
+    interpreted, 3 % compiled (instructions, callgrind).
     """
     return isinstance(part, MessagePart) and part.more
 
@@ -86,8 +86,7 @@ def bytes_of(part: Part) -> bytes:
 class MessageTracker:
     """Tells when the watched buffers are no longer used. Any thread.
 
-    Watches events, other trackers, and anything with a `tracker` (a Frame). Done in a forked child,
-    whose copies of the buffers no socket uses.
+    Watches events, other trackers, and anything with a `tracker` (a Frame). Done in a forked child.
     """
 
     def __init__(self, *towatch: object) -> None:
@@ -119,7 +118,7 @@ class MessageTracker:
     def wait(self, timeout: float = -1) -> None:
         """Wait until `done`, at most `timeout` seconds (negative: for ever); else `NotDone`.
 
-        Does not wait in a finalizer at the interpreter's exit. ValueError for NaN.
+        Does not wait at the interpreter's exit. ValueError for NaN.
         """
         check_timeout(timeout)
         if self._forks != FORK_COUNTER.value:

@@ -40,7 +40,7 @@ class PendingConnection:
         far_end.mailbox.send(command)
 
     def attach(self, far_end: Any) -> None:
-        """Send `Bind` to the owner, then the commands held.
+        """Send `Bind` to the owner, then the held commands.
 
         Repeatable: an interrupt may repeat the `Bind` and a command.
         """

@@ -1,8 +1,8 @@
 r"""Pipe: one end of a connection between two sockets, and the closing handshake.
 
 Each end belongs to the thread of its socket (`mailbox`). The ends share two YPipes, one a
-direction, and send each other commands. Until a bind, the far end has no owner, and a
-`PendingConnection` keeps its commands.
+direction, and send each other commands. Until a bind, a `PendingConnection` keeps the commands of
+the far end.
 
 The end of a connection, from one side::
 
@@ -236,7 +236,7 @@ class Pipe(FlowControl):
         self._reactivate_write()
 
     def process_pipe_hwm(self, hwms: HighWaterMarks) -> None:
-        """Note the peer's new marks; report the credit, which might never come due."""
+        """Note the peer's new marks; report the credit."""
         self._peer_hwms = hwms
         self._recompute_hwms()
         if self.state is PipeState.ACTIVE:
@@ -302,8 +302,7 @@ class Pipe(FlowControl):
     def terminate(self, delay: bool) -> None:
         """Begin to end the connection; the sink is told when it has ended.
 
-        With `delay`, the peer's messages stay readable. May be called again, with `delay=False` or
-        after an interrupt.
+        With `delay`, the peer's messages stay readable. Repeatable, also with `delay=False`.
         """
         if self.state in (PipeState.ACTIVE, PipeState.DELIMITER_RECEIVED):
             self._send(PipeTerm(self.peer))
@@ -354,7 +353,7 @@ class Pipe(FlowControl):
             self.pending.send(self.peer, command)
 
     def send_inproc_connected(self, hwms: HighWaterMarks, routing_id: bytes) -> None:
-        """Tell the end that connected before the bind this socket's properties."""
+        """Tell the end that connected first this socket's properties."""
         self._send(InprocConnected(self.peer, hwms, routing_id))
 
     def set_own_hwms_before_bind(self, own: HighWaterMarks) -> None:

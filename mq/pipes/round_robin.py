@@ -11,8 +11,7 @@ from mq.pipes.pipe import Pipe
 class PipeSet:
     """The common half: pipes, the ready pipes first in the list.
 
-    A pipe that is not ready is swapped behind the ready ones, and back when activated: no message
-    searches the list.
+    A pipe that is not ready is swapped behind the ready ones: no message searches the list.
     """
 
     def __init__(self) -> None:
@@ -23,7 +22,7 @@ class PipeSet:
         self.last_pipe: Pipe | None = None  # of the part passed last
 
     def attach(self, pipe: Pipe) -> None:
-        """Add a pipe; counts as ready until proven otherwise. Repeatable."""
+        """Add a pipe, taken for ready. Repeatable."""
         if pipe not in self._pipes:
             self._pipes.append(pipe)
         self.activated(pipe)

@@ -1,6 +1,6 @@
-"""Subscriptions: the topics of a socket and their subscribers. Owned by the socket's thread.
+"""Subscriptions: the topics of a socket and their subscribers.
 
-A topic is a prefix of matching messages: one look-up for each length of topics.
+Owned by the socket's thread. A match takes one look-up for each length of topics.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Mailbox: a queue of commands from any thread to its owner's thread.
 
 Any thread, signal handler or finalizer may call `send`, re-entrantly; only the owning thread
-`recv`, `head`, `drop` and `close`; any thread `fileno` and the counters.
+`recv`, `head`, `drop` and `close`; any thread the rest.
 
 How no wake-up is lost, without a lock that a finalizer could find held by its own thread::
 
@@ -47,7 +47,7 @@ _FORKED: Final = "the mailbox belongs to the process this one was forked from"
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Mailbox(Generic[T]):
-    """Commands from many senders to one reader, in order for each sender.
+    """Commands from many senders to one reader, in order of each sender.
 
     The descriptor of `fileno()` is readable while there is a command (and sometimes after: then
     `recv(0)` returns None). Raises OSError when no descriptor is left.
@@ -67,8 +67,8 @@ class Mailbox(Generic[T]):
     def send(self, command: T) -> None:
         """Post `command`, anything but None; never blocks.
 
-        An interrupt loses no command. `MailboxClosed` after `close` and in a forked child; commands
-        sent while the reader closes may be dropped. TypeError for None.
+        An interrupt loses no command. `MailboxClosed` after `close` and in a forked child; a close
+        may drop commands sent meanwhile. TypeError for None.
         """
         if command is None:
             raise TypeError(_NOT_A_COMMAND)
@@ -87,8 +87,8 @@ class Mailbox(Generic[T]):
     def recv(self, timeout: float | None = None) -> T | None:
         """Return the next command; None if none came within `timeout` seconds (None: for ever).
 
-        Commands sent before a `close` are still received; then `MailboxClosed`. Raises that, too,
-        instead of a wait for ever in a finalizer at the interpreter's exit. ValueError for NaN.
+        Commands sent before a `close` are still received; then `MailboxClosed`, also instead of an
+        endless wait at the interpreter's exit. ValueError for NaN.
         """
         command = self.head(timeout)
         if command is not None:
@@ -165,7 +165,7 @@ class Mailbox(Generic[T]):
     def drop(self, number: i64) -> None:
         """Remove the command that `head` returned while `received` was `number`.
 
-        Unless a signal handler in the same thread has done so.
+        Unless a signal handler has done so.
         """
         if self._received == number:
             del self._queue[0]

@@ -1,7 +1,7 @@
 """Signaler: a wake-up of one bit, for a thread to sleep on and a poller to watch.
 
-Any thread may call `send`; only the woken thread the other methods. An eventfd if possible, else a
-pipe; neither blocks its writer.
+Any thread may call `send`; only the woken thread the other methods. An eventfd, else a pipe;
+neither blocks its writer.
 """
 
 import errno
@@ -36,7 +36,7 @@ def _supports_nowait_read() -> bool:
     return False
 
 
-#: Whether our eventfds block: to wait for a signal and to consume it is one system call.
+#: Whether eventfds block: waiting and consuming are one system call.
 _BLOCKING_EVENTFD = _supports_nowait_read()
 
 
@@ -57,9 +57,9 @@ class _Closer:
 class Signaler:
     """A pollable wake-up. Signals merge.
 
-    `use_pipe=True` takes the fallback. Raises OSError (EMFILE) when no descriptor is left. The
-    owner calls `close` once no thread can call `send` any more. A forked child closes its copy.
-    Once closed, `send`, `wait`, `wait_and_clear` and `recv` raise OSError (EBADF).
+    Raises OSError (EMFILE) when no descriptor is left. The owner calls `close` once no thread can
+    call `send` any more. A forked child closes its copy. Once closed, `send`, `wait`,
+    `wait_and_clear` and `recv` raise OSError (EBADF).
     """
 
     __slots__ = "__weakref__", "_closer", "_fds", "_is_blocking", "_poll", "_read_fd", "_write_fd"
@@ -141,7 +141,7 @@ class Signaler:
             os.close(fd)
 
     def after_fork(self) -> None:
-        """Close the descriptors, whose signals are the parent's."""
+        """Close the descriptors: the signals are the parent's."""
         self.close()
 
     def __del__(self, new_closer: type[_Closer] = _Closer) -> None:

@@ -1,7 +1,7 @@
 """YPipe: a pipe from a writer thread to a reader thread.
 
-Only the writer thread calls `write`, `unwrite` and `flush`, only the reader thread `check_read`,
-`read`, `probe_or_none` and `drop`.
+Only the writer thread calls `write`, `unwrite` and `flush`, only the reader thread the other
+methods.
 
 Four positions in the queue make the pipe::
 
@@ -37,7 +37,7 @@ class Empty(IndexError):
 class YPipe(Generic[T]):
     """A pipe whose writer knows when the reader sleeps, and owes a wake-up.
 
-    A new pipe's reader counts as awake. `lock`: for tests of the order of threads.
+    A new pipe's reader counts as awake. `lock`: for tests.
     """
 
     __slots__ = ("_c", "_f", "_lock", "_queue", "_r", "_w")
@@ -138,11 +138,11 @@ class YPipe(Generic[T]):
 
     @property
     def asleep(self) -> bool:
-        """Whether the reader has found nothing, as the next flush will report."""
+        """Whether the reader has found nothing."""
         return self._c == ASLEEP
 
     def _check(self) -> None:
-        """Assert every invariant. For no side inside an operation."""
+        """Assert every invariant, with no side inside an operation."""
         front, back, r, w, f = self._queue.front, self._queue.back, self._r, self._w, self._f
         assert front <= r <= w <= f <= back, (front, r, w, f, back)
         assert self._c in (ASLEEP, w), (self._c, w)

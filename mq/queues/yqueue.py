@@ -1,7 +1,7 @@
 """YQueue: an unbounded queue in chunks for exactly one writer and one reader.
 
 Only the writer thread uses `push`, `unpush` and `back`, only the reader thread `pop`, `peek` and
-`front`. The queue does not know whether it is empty: `ypipe` tells the reader about new items.
+`front`. `ypipe` tells the reader about new items.
 """
 
 from collections import deque
@@ -46,7 +46,7 @@ class YQueue(Generic[T]):
         self._back_chunk = chunk  # writer
         self._front: i64 = 0  # reader: the position of the next pop
         self._front_chunk = chunk  # reader
-        # For both sides: append and pop are atomic. The chunk freed last is likely in the cache.
+        # For both sides: append and pop are atomic.
         self._spare: deque[_Chunk] = deque(maxlen=1)
 
     @property

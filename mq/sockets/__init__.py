@@ -1,4 +1,4 @@
-"""Socket types: how each uses its pipes. Handles for programs are in `mq.socket`."""
+"""Socket types: how each uses its pipes."""
 
 from mq.constants import SocketType
 from mq.sockets.base import SocketBase

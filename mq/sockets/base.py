@@ -1,10 +1,8 @@
-"""SocketBase: what all socket types share - endpoints, pipes, blocking, options, termination.
+"""SocketBase: what all socket types share.
 
 A socket belongs to one thread at a time, and to the reaper once it is closed. Other threads send
 commands (`mq.sockets.command_loop`), save for `announce` and the properties that the other side of
 a connection reads under the lock of `mq.core.endpoints`.
-
-Each socket type is a subclass that implements `mq.sockets.hooks`.
 """
 
 import errno
@@ -100,7 +98,7 @@ class SocketBase(CommandLoop):
     def unbind(self, address: str) -> None:
         """Accept no new connections to `address`; present ones stay.
 
-        Of an address that is only connected, as in pyzmq: `disconnect`. ENOENT if neither.
+        If only connected, as in pyzmq: `disconnect`. ENOENT if neither.
         """
         self._check_usable()
         if not self.ctx.endpoints.unbind(inproc_name(address), self):
@@ -109,7 +107,7 @@ class SocketBase(CommandLoop):
     def disconnect(self, address: str) -> None:
         """End all connections made to `address` from here.
 
-        Of an address that is only bound, as in pyzmq: `unbind`. ENOENT if neither.
+        If only bound, as in pyzmq: `unbind`. ENOENT if neither.
         """
         self._check_usable()
         self._perform(partial(self._disconnect, inproc_name(address)))
@@ -160,7 +158,7 @@ class SocketBase(CommandLoop):
                 self._send_blocking(part, flags, sent)
         except ZMQError:
             raise
-        except BaseException:  # an interrupt: what was written may not have been flushed
+        except BaseException:  # an interrupt: the part may not have been flushed
             self.mailbox.send(Call(self, self._flush))
             raise
 
@@ -305,7 +303,7 @@ class SocketBase(CommandLoop):
     # -- the end -----------------------------------------------------------------------------
 
     def process_term(self) -> None:
-        """Free the names, so that no socket connects any more; then end the connections."""
+        """Free the names, so that no socket connects; then end the connections."""
         self.ctx.endpoints.unbind_all(self)
         self.register_term_acks(len(self._pipes))
         for pipe in list(self._pipes):

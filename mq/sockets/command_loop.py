@@ -1,9 +1,7 @@
 """CommandLoop: how a socket takes commands from its mailbox and carries them out.
 
 After a KeyboardInterrupt, the next call on the socket, or the reaper, delivers the command again:
-see `mq.pipes.commands`. Socket calls of several steps (`connect`) are commands to the socket
-itself.
-
+see `mq.pipes.commands`. So calls of several steps (`connect`) are commands to the socket itself.
 For the owner's thread: see `mq.sockets.base`.
 """
 
@@ -46,7 +44,7 @@ class CommandLoop(SocketHooks):
     def process_commands(self) -> None:
         """Deliver all commands, without waiting; `ContextTerminated` if one was `Stop`.
 
-        Afterwards the descriptor signals the next command.
+        The descriptor then signals the next command.
         """
         try:
             while self._deliver_next():
@@ -98,10 +96,10 @@ class CommandLoop(SocketHooks):
     # -- the end -----------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Hand the socket over to the reaper. Takes no lock: finalizers come here.
+        """Hand the socket over to the reaper.
 
-        Messages sent stay readable. If another thread waits in the socket, against the rules, that
-        thread hands the socket over: a mailbox must not have two readers.
+        Takes no lock: finalizers come here. If another thread waits in the socket, against the
+        rules, that thread hands the socket over: a mailbox must not have two readers.
         """
         if self._handed_over:
             return

@@ -1,7 +1,6 @@
 """SocketHooks: what differs between socket types; methods named x... as in libzmq.
 
-Called in the socket's thread, by `mq.sockets.base`. By default a socket receives from all its pipes
-in turn and sends nothing.
+Called in the socket's thread, by `mq.sockets.base`.
 """
 
 from mq.constants import Errno

@@ -18,20 +18,17 @@ class Pair(SocketBase):
     _mid_message = False
 
     def xattach(self, pipe: Pipe) -> None:
-        """Keep the first connection, end others."""
         if self._pipe is None or self._pipe is pipe:
             self._pipe = pipe
         else:
             pipe.terminate(False)
 
     def xterminated(self, pipe: Pipe) -> None:
-        """Forget the peer; another may connect."""
         if pipe is self._pipe:
             self._pipe = None
             self._dropping = self._mid_message
 
     def xsend(self, part: Part) -> Sent:
-        """Write to the peer if connected, with room."""
         more = isinstance(part, MessagePart) and part.more
         if self._dropping:
             self._dropping = self._mid_message = more

@@ -21,7 +21,7 @@ class Push(SocketBase):
         self._load_balancer = LoadBalancer()
 
     def xattach(self, pipe: Pipe) -> None:
-        """Add a peer to send to. Its pipe is never read: a delimiter would not be seen."""
+        """Add a peer; its pipe is not read, and shows no delimiter."""
         pipe.delay = False
         self._load_balancer.attach(pipe)
 
@@ -39,7 +39,6 @@ class Push(SocketBase):
         self._load_balancer.rollback()
 
     def xrecv(self) -> Part | None:
-        """Raise ENOTSUP."""
         raise ZMQError(Errno.ENOTSUP)
 
     def xhas_out(self) -> bool:

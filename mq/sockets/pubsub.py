@@ -32,7 +32,6 @@ class _Distributing(SocketBase):
         self._distributor.activated(pipe)
 
     def xhas_out(self) -> bool:
-        """Return True."""
         return True
 
     def xrollback(self) -> None:
@@ -58,7 +57,7 @@ class Xpub(_Distributing):
         self._welcome = b""
 
     def xattach(self, pipe: Pipe) -> None:
-        """Add a subscriber, and read the subscriptions it has sent."""
+        """Add a subscriber; read its subscriptions."""
         self._distributor.attach(pipe)
         if self._welcome:
             if not pipe.msgs_written:
@@ -67,7 +66,6 @@ class Xpub(_Distributing):
         self.read_activated(pipe)
 
     def xterminated(self, pipe: Pipe) -> None:
-        """Forget a subscriber and its subscriptions."""
         self._distributor.terminated(pipe)
         self._mid_message_pipes.pop(pipe, None)
         if pipe is self._last_sender:
@@ -81,7 +79,7 @@ class Xpub(_Distributing):
             self._subscriptions.remove(topic, pipe, completely=True)
 
     def _is_end_notified(self, topic: bytes, pipe: Pipe) -> bool:
-        """Whether the end of a subscription by the end of the peer is reported."""
+        """Whether the end of the peer is reported."""
         options = self.options
         if options[SocketOption.XPUB_MANUAL]:
             return False  # the request is
@@ -90,7 +88,6 @@ class Xpub(_Distributing):
         )
 
     def read_activated(self, pipe: Pipe) -> None:
-        """Read a peer's subscriptions, their ends, and messages."""
         while True:
             if self._taken is None:
                 self._taken = pipe.read()
@@ -165,7 +162,6 @@ class Xpub(_Distributing):
         return last if last in self._distributor.pipes else None  # it may have gone
 
     def xrecv(self) -> Part | None:
-        """Return a new subscription, or a message that a subscriber sent."""
         if not self._received:
             return None
         part, self._last_sender = self._received[0]
@@ -224,7 +220,6 @@ class Pub(Xpub):
         pass
 
     def xrecv(self) -> Part | None:
-        """Raise ENOTSUP."""
         raise ZMQError(Errno.ENOTSUP)
 
 

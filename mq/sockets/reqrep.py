@@ -17,8 +17,8 @@ _SKIP = -1  # `_envelope_position` in a message that is not the reply
 class Req(Dealer):
     """Sends a request, then receives its reply.
 
-    REQ_RELAXED allows another request before the reply; with REQ_CORRELATE each request has an id
-    that its reply must carry.
+    With REQ_RELAXED, another request may precede the reply; with REQ_CORRELATE, a reply carries its
+    request's id.
     """
 
     socket_type: ClassVar[SocketType] = SocketType.REQ
@@ -27,7 +27,7 @@ class Req(Dealer):
         super().__init__(ctx, slot)
         self._awaiting = False  # a reply
         self._mid_message = False  # the envelope of a request has been sent
-        # At random: a late reply to an earlier socket's request must not be taken for ours.
+        # At random: a late reply to an earlier socket is not ours.
         self._request_id = int.from_bytes(os.urandom(4), "little")
         self._reply_pipe: Pipe | None = None  # of the request; None: it has gone
         self._envelope: list[bytes] = [b""]  # the beginning of the reply
@@ -135,7 +135,7 @@ class Req(Dealer):
         return pipe is None or pipe is self._fair_queue.last_pipe or not pipe.readable
 
     def xhas_in(self) -> bool:
-        """Whether the reply is here; other messages do not count."""
+        """Whether the reply is here."""
         self._note_request_end()
         return self._awaiting and self._fetch()
 
@@ -152,7 +152,7 @@ class Req(Dealer):
             self._envelope_position = _SKIP
 
     def xterminated(self, pipe: Pipe) -> None:
-        """Forget a peer; if the reply was due from the peer, another peer may answer."""
+        """Forget a peer; another peer may answer in its place."""
         if pipe is self._reply_pipe:
             self._reply_pipe = None
         super().xterminated(pipe)

@@ -32,7 +32,7 @@ class Dealer(Push):
 class Router(SocketBase):
     """Receives from its peers in turn, each message behind its sender's routing id.
 
-    Sends each message to the peer whose routing id is its first part.
+    Sends each message to the peer named by its first part.
     """
 
     socket_type: ClassVar[SocketType] = SocketType.ROUTER
@@ -53,7 +53,7 @@ class Router(SocketBase):
         self._mid_message = False  # after the id, until the last part
 
     def connect(self, address: str) -> None:
-        """As other sockets. EADDRINUSE if a peer has the id of CONNECT_ROUTING_ID.
+        """Connect; EADDRINUSE if a peer has the id of CONNECT_ROUTING_ID.
 
         With ROUTER_HANDOVER the new peer takes the id over.
         """
@@ -107,7 +107,7 @@ class Router(SocketBase):
             self._send_pipe = None
 
     def _is_receiving(self, pipe: Pipe) -> bool:
-        """Whether a message of a pipe is being received, or is the one that a poll has seen."""
+        """Whether a message of a pipe is being received, or was seen by a poll."""
         fair_queue = self._fair_queue
         if self._prefetched is not None or fair_queue.mid_message:
             return pipe is fair_queue.last_pipe
@@ -149,7 +149,7 @@ class Router(SocketBase):
         return part
 
     def _end_replaced(self, part: Part | None) -> None:
-        """End a connection whose id was taken over, with the last part of its message."""
+        """End a connection whose id was taken over, after its message."""
         pipe = self._replaced
         if pipe is not None and part is not None and not more_of(part):
             pipe.terminate(True)

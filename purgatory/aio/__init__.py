@@ -1,6 +1,6 @@
 """A purgatory on an event loop: `AsyncPurgatory`, for asyncio, uvloop and frameworks on top.
 
-The front door of the room. `import purgatory` does not import it, nor asyncio.
+`import purgatory` does not import it, nor asyncio.
 """
 
 from purgatory.aio.async_purgatory import AsyncPurgatory

@@ -1,8 +1,7 @@
 """AsyncPurgatory: a purgatory on an event loop.
 
-The operations and their timer are those of a `Purgatory`. The loop drives the timer, and the
-operations end in it, so no thread is needed. Only the loop may call what is here, unless stated
-otherwise.
+The loop drives the timer, and the operations end in it, so no thread is needed. Only the loop's
+thread may call, unless stated otherwise.
 """
 
 import asyncio
@@ -33,10 +32,9 @@ _DEFAULT_NAME = "purgatory"
 class AsyncPurgatory:
     """Waits for watch keys in an event loop: asyncio's, uvloop's, or a framework's on top.
 
-    `purgatory`: a purgatory to adopt, which threads may use at the same time, neither started nor
-    closed here. None: a new purgatory, whose timer the loop drives. The other arguments are for a
-    new purgatory, and refused (ValueError) with one to adopt: see `Purgatory`, and `Timer` for
-    `clock`.
+    `purgatory`: a purgatory to adopt, which threads may use, too, neither started nor closed here.
+    None: a new purgatory, whose timer the loop drives. The other arguments are for a new purgatory,
+    and refused (ValueError) with one to adopt: see `Purgatory`, and `Timer` for `clock`.
 
     An AsyncPurgatory belongs to the first loop of use. `async with` closes the purgatory. Other
     loops and threads get WrongEventLoop, unless a method says "any thread".
@@ -75,7 +73,7 @@ class AsyncPurgatory:
 
     @property
     def purgatory(self) -> Purgatory:
-        """The purgatory, for threads and for further methods. Any thread."""
+        """The purgatory, for threads. Any thread."""
         return self._purgatory
 
     @property
@@ -91,8 +89,7 @@ class AsyncPurgatory:
         OperationCancelled when the purgatory is closed, and what `defer` raises.
 
         Cancelling the task cancels the operation. If a key was completed just before, the task is
-        cancelled all the same, and the operation has completed; with `defer`, the future then has
-        the value.
+        cancelled all the same; with `defer`, the future then has the value.
         """
         delivery = self._delivery or self._bind()
         waiting = delivery.loop.create_future()
@@ -142,10 +139,7 @@ class AsyncPurgatory:
         limit: int | None = None,
         hold: float | timedelta = 0.0,
     ) -> int:
-        """Complete a key from any thread, a signal handler or a finalizer; else as `complete`.
-
-        The tasks run in the loop soon.
-        """
+        """Complete a key from any thread, a signal handler or a finalizer; else as `complete`."""
         return self._purgatory.complete(key, value, limit=limit, hold=hold)
 
     def fail(self, key: Hashable, error: Exception | type[Exception]) -> int:
@@ -172,24 +166,23 @@ class AsyncPurgatory:
 
     @property
     def watched(self) -> int:
-        """How many pairs of pending operation and watched key there are. Any thread."""
+        """See `Purgatory.watched`. Any thread."""
         return self._purgatory.watched
 
     @property
     def delayed(self) -> int:
-        """How many operations are pending. Any thread."""
+        """See `Purgatory.delayed`. Any thread."""
         return self._purgatory.delayed
 
     def stats(self) -> PurgatoryStats:
-        """Return the present figures, as `Purgatory.stats`. Any thread."""
+        """See `Purgatory.stats`. Any thread."""
         return self._purgatory.stats()
 
     async def close(self) -> None:
         """End all operations of this loop: their futures raise OperationCancelled. Idempotent.
 
-        When this returns, the waiting tasks have run. An own purgatory is closed; an adopted
-        purgatory lives on, with the operations of its threads and other loops. In a forked child:
-        nothing.
+        When this returns, the waiting tasks have run. An own purgatory is closed; an adopted one
+        lives on, with the operations of its threads and other loops. In a forked child: nothing.
         """
         if self._parts.owner.forked:
             return
@@ -243,7 +236,6 @@ class AsyncPurgatory:
 
 
 def _check_nothing_else(name: str, max_held: int, others: tuple[object, ...]) -> None:
-    """Refuse what a purgatory to adopt has already."""
     check_name(name)
     given = any(other is not None for other in others)
     if given or name != _DEFAULT_NAME or check_count("max_held", max_held, 0) != DEFAULT_MAX_HELD:

@@ -1,8 +1,7 @@
 """LoopDelivery: brings the ends of operations to the futures of one event loop.
 
-Only the loop's thread may touch its futures. An end that comes from a verb of `AsyncPurgatory`, in
-the loop itself, is delivered at once. Other ends, from threads, finalizers and signal handlers, are
-queued, and wake the loop once.
+Only the loop's thread may touch its futures. An end in the loop itself is delivered at once.
+Others, from threads, finalizers and signal handlers, are queued, and wake the loop once.
 
 Ends are delivered in portions: each future makes its task run in the loop's next step, which would
 otherwise be as long as there are futures.
@@ -15,11 +14,11 @@ from typing import Any, Final
 from purgatory.core.operations.future import CANCELLED_AND_NOTIFIED
 from purgatory.errors import PurgatoryClosed, WrongEventLoop
 
-# How many futures one step of the loop resolves. Their tasks run in the next: 3 ms at 10 us each.
+# Futures resolved in one step of the loop. Their tasks run in the next: 3 ms at 10 us each.
 PORTION: Final = 256
 
-# Bound once: compiled, that saves look-ups for each operation. Of the base class: a `LoopFuture`
-# would take them for calls of the program.
+# Bound once: compiled, that saves look-ups. Of the base class: a `LoopFuture` would take them for
+# calls of the program.
 _set_result: Final[Any] = asyncio.Future.set_result
 _set_exception: Final[Any] = asyncio.Future.set_exception
 _cancel: Final[Any] = asyncio.Future.cancel
@@ -35,13 +34,12 @@ class LoopDelivery:
         # A future to resolve; its result, error, state.
         self._queue: deque[tuple[Any, object, BaseException | None, str]] = deque()
         self._is_scheduled = False  # a step of the loop will look at the queue
-        # Whether a verb runs in the loop, and how many futures it may still resolve. Written by the
-        # loop's thread.
+        # Whether a verb runs in the loop, and how many futures it may still resolve.
         self.in_verb = False
         self.direct_left: int = 0
 
     def check_open(self, name: str) -> None:
-        """Raise PurgatoryClosed if closed, or the error of `check_loop`."""
+        """Raise PurgatoryClosed if closed, or as `check_loop`."""
         self.check_loop(name)
         if self.is_closed:
             raise PurgatoryClosed(f"async purgatory {name!r} is closed")
@@ -88,7 +86,7 @@ class LoopDelivery:
         self._is_scheduled = True
 
     def deliver_portion(self) -> None:
-        """Deliver a portion of the queue; the rest in the loop's next steps. In the loop."""
+        """Deliver a portion of the queue; the rest in later steps. In the loop."""
         self._is_scheduled = False
         left = PORTION
         try:

@@ -1,8 +1,7 @@
 """LoopDriver: advances a timer's clock from an event loop, without a thread.
 
-It sleeps in the loop's own timer, until the timer's first bucket is due. Posted commands
-(`complete_later`) are done when the bus's mailbox becomes readable. In the loop's thread, but for
-`wake`.
+It sleeps until the timer's first bucket is due. Posted commands (`complete_later`) are done when
+the bus's mailbox becomes readable. In the loop's thread, but for `wake`.
 """
 
 import asyncio
@@ -18,8 +17,7 @@ from timingwheel.lowlevel import is_frozen, sleep_to_first_bucket
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Some loops (uvloop) count milliseconds, and may call a moment too early. Without a wait the loop
-# would spin until then.
+# Some loops (uvloop) count milliseconds, and may call too early: the loop would spin.
 SHORTEST_SLEEP_S = 0.001
 
 # How soon to look again while freezegun has frozen time.
@@ -30,13 +28,12 @@ ERROR_PAUSE_S = 1.0
 
 
 class LoopDriver:
-    """Drives a timer and its purgatory's bus. A `Waiter` of the timer; any thread calls `wake`."""
+    """Drives a timer and its purgatory's bus. A `Waiter` of the timer."""
 
     def __init__(self, timer: Timer, bus: Bus, delivery: LoopDelivery) -> None:
         self._timer = timer
         self._bus = bus
-        # A copy. The purgatory may be closed at any time, by any thread; the loop must not watch a
-        # number that then belongs to another file.
+        # A copy: any thread may close the purgatory, and the number then belongs to another file.
         self._descriptor = _copy_descriptor(bus)
         self._close_descriptor = weakref.finalize(self, _close_descriptor, self._descriptor)
         self._close_descriptor.atexit = False
@@ -66,14 +63,13 @@ class LoopDriver:
             self._handle = None
 
     def _leave_mailbox(self) -> None:
-        """Let the loop watch the mailbox no longer. Idempotent: the number may be used again."""
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             self._loop.remove_reader(descriptor)
             self._close_descriptor()
 
     def wait(self, timeout: float | None) -> None:
-        """Raise: a loop does not wait here. Part of the `Waiter` protocol."""
+        """Raise: a loop does not wait here."""
         raise RuntimeError(f"a loop cannot wait {timeout} seconds in its driver")
 
     def wake(self) -> None:
@@ -92,7 +88,6 @@ class LoopDriver:
             self._arm()
 
     def _arm(self, at_least: float = 0.0) -> None:
-        """Let the next step come in time."""
         delay = self._sleep()
         if delay is None:  # the next step finds nothing due
             return
@@ -131,7 +126,7 @@ class LoopDriver:
         return ERROR_PAUSE_S
 
     def _do_posted(self) -> None:
-        """Do posted commands; their futures are resolved in portions. Leave a closed mailbox."""
+        """Do posted commands; resolve their futures in portions."""
         self._delivery.hold_back()
         try:
             self._bus.do_posted(0)
@@ -158,7 +153,7 @@ class LoopDriver:
 
 
 def _copy_descriptor(bus: Bus) -> int:
-    """Return a copy of the descriptor of the bus's mailbox; -1 if the mailbox is closed."""
+    """Return a copy of the mailbox's descriptor; -1 if closed."""
     try:
         copy = os.dup(bus.mailbox.fileno())
     except OSError:

@@ -24,14 +24,14 @@ class LoopFuture(asyncio.Future[Any]):
     def extend(self, timeout: float | timedelta) -> bool:
         """Restart the timeout from now; False if the operation has ended. Any thread.
 
-        `timeout`: seconds or a timedelta. Raises TypeError and ValueError for a bad one.
+        Raises TypeError and ValueError for a bad timeout.
         """
         return self._operation.extend(timeout)
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Cancel the operation; False if it has ended.
 
-        If another thread has just completed it, the future gets its value in the loop's next step.
+        If it has just completed, the future gets its value in the loop's next step.
         """
         operation = self._operation
         if self.done() or operation.done():

@@ -1,7 +1,6 @@
 """LoopOperation: the operation behind a wait on an event loop.
 
-It resolves a future of the loop, through the loop's `LoopDelivery`. Any thread may end it; the
-loop's thread submits it.
+Any thread may end it; the loop's thread submits it.
 """
 
 from collections.abc import Hashable
@@ -52,7 +51,7 @@ class LoopOperation(DeferredOperation):
         return not self._is_abandoned() and super()._op_fail_key(key, error)
 
     def _is_abandoned(self) -> bool:
-        """Whether its task was cancelled and has not run since: no event may reach it."""
+        """Whether its task was cancelled: no event may reach it."""
         waiting = self._waiting
         return waiting is not None and bool(waiting.cancelled())
 
@@ -131,7 +130,7 @@ def complete_in_loop(
 
 
 def call_in_loop(delivery: LoopDelivery, verb: Any, *arguments: Any) -> Any:
-    """Call a rarely used verb as `complete_in_loop` does. In the loop."""
+    """Call another verb as `complete_in_loop` does."""
     outer = delivery.in_verb
     delivery.in_verb = True
     delivery.direct_left = PORTION

@@ -1,6 +1,6 @@
 """Commands: messages between the threads of a running purgatory. Small frozen values.
 
-Each thread reads its own mailbox alone, and posts to the others':
+Each thread reads its own mailbox:
 
     your threads ────── CompleteKey, FailKey, … ────>  the loop's mailbox    posted by `..._later`
     the timer ───────── Wake ───────────────────────>  the loop's mailbox    an earlier deadline
@@ -20,7 +20,7 @@ from mq import Mailbox
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """An earlier deadline was added than the loop sleeps for."""
+    """An earlier deadline was added."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Bus: the mailbox on which a running purgatory's loop sleeps, and the handling of commands.
 
-The loop is the timer's `Reaper`, which sleeps on a `Waiter`, here the bus: the bus waits in the
-mailbox until the timer's next deadline at most, handles a batch of commands, and lets the reaper
-advance the clock. A purgatory with a shared timer has a loop for commands alone. Any thread posts.
+The loop is the timer's `Reaper`, whose `Waiter` is the bus: it waits in the mailbox until the
+timer's next deadline, handles a batch of commands, and lets the reaper advance the clock. A
+purgatory with a shared timer has a loop for commands alone. Any thread posts.
 """
 
 import contextlib
@@ -32,8 +32,7 @@ log: logging.Logger = logging.getLogger(__name__)
 
 BATCH = 1024  # commands done in a row before the loop looks at the clock again
 _WAKE = Wake()
-# How soon a closing thread looks again that met another reader: the other sets the barrier, unless
-# its time to wait was over just before.
+# How soon a closing thread looks again if another thread reads.
 _OTHER_READER_S = 0.001
 
 
@@ -42,10 +41,10 @@ class _Mark:
 
 
 class MailboxReader:
-    """The thread that reads the mailbox: the last to call `enter`. Any thread waits for it.
+    """The thread that reads the mailbox: the last to call `enter`.
 
-    A waiting thread sleeps until the reader has set its event or has ended. A mark in the reader's
-    thread-local storage, which CPython drops together with the thread, shows the end.
+    Any thread waits for it. A mark in the reader's thread-local storage, which CPython drops
+    together with the thread, shows its end.
     """
 
     def __init__(self) -> None:
@@ -71,7 +70,7 @@ class MailboxReader:
         return self._ident == threading.get_ident()
 
     def wait_unless_ended(self, event: threading.Event, timeout: float | None) -> bool:
-        """Wait for an event that the reader sets. False if the reader has ended."""
+        """Wait for the reader to set an event. False if it has ended."""
         self._waiting[event] = None
         try:
             # A reader that ends now is either seen or sets the event.
@@ -91,15 +90,14 @@ def _note_end(this: "weakref.ref[MailboxReader]", dead: "weakref.ref[_Mark]") ->
 
 
 def _lock_timeout(timeout: float | None) -> float:
-    """Return a timeout as `acquire` expects."""
     return -1 if timeout is None else max(0.0, min(timeout, threading.TIMEOUT_MAX))
 
 
 class Bus:
     """The mailbox of a purgatory's loop. Any thread posts; the loop's thread calls `wait`.
 
-    `do_command`: does commands for keys. `workers`: those of the purgatory's own timer. While no
-    loop runs, the thread that calls `Purgatory.step` is the loop.
+    `do_command`: does commands for keys. `workers`: of the purgatory's own timer. While no loop
+    runs, the thread that calls `Purgatory.step` is the loop.
     """
 
     def __init__(
@@ -112,8 +110,7 @@ class Bus:
         self._name = name
         self._do_command = do_command
         self._workers = workers
-        # Held while commands are taken out, never while they are done. A new loop and a thread that
-        # steps may meet here.
+        # Held while commands are taken out, never while they are done.
         self._reading = new_rlock()
         self._batch: deque[LoopCommand] = deque()
         self._reader = MailboxReader()
@@ -125,7 +122,7 @@ class Bus:
         at_exit.register_locks(self)  # and the purgatory's, by `do_command`
 
     def post(self, command: LoopCommand) -> None:
-        """Send a command to the loop, and return at once. Also from signal handlers, finalizers.
+        """Send a command to the loop, also from signal handlers and finalizers.
 
         Raises PurgatoryClosed.
         """
@@ -135,7 +132,7 @@ class Bus:
             raise PurgatoryClosed(f"purgatory {self._name!r} is closed") from error
 
     def wake(self) -> None:
-        """End the sleep under way, or the next."""
+        """End the present sleep, or the next."""
         with contextlib.suppress(MailboxClosed):  # no loop sleeps any more
             self.mailbox.send(_WAKE)
 
@@ -147,8 +144,7 @@ class Bus:
     def do_posted(self, timeout: float | None) -> None:
         """Wait up to `timeout` seconds for commands; handle all received.
 
-        Waits no longer for another thread that does the same: a loop and a thread that steps or
-        closes may meet.
+        While another thread does the same, waits for that thread.
         """
         self._take(self._until_next_look(timeout))
         while (command := self._next_command()) is not None:
@@ -202,10 +198,10 @@ class Bus:
     def flush(
         self, loop_runs: Callable[[], bool], timeout: float | None, *, wait: bool = True
     ) -> None:
-        """Return when all earlier commands are done; `loop_runs` says whether a loop is.
+        """Return when all earlier commands are done, or after `timeout` seconds.
 
-        Gives up after `timeout` seconds. In the loop's own thread, or if no loop runs, they are
-        done here. Without `wait` too, as far as the loop has not begun them.
+        In the loop's own thread, or if no loop runs, they are done here. Without `wait` too, as far
+        as the loop has not begun them.
         """
         if self.mailbox.closed or self._is_frozen:
             return
@@ -223,7 +219,7 @@ class Bus:
             self.flush(lambda: False, timeout)
 
     def _do_until(self, reached: threading.Event, timeout: float | None) -> None:
-        """Do commands here until a barrier is reached, here or in another thread."""
+        """Do commands here until a barrier is reached."""
         end_s = None if timeout is None else real_seconds() + timeout
         while not reached.is_set() and (end_s is None or real_seconds() < end_s):
             self.do_posted(0)
@@ -238,10 +234,7 @@ class Bus:
             self._is_frozen = True
 
     def start_loop(self) -> None:
-        """Start a loop for the commands alone; does nothing if it runs, or after `stop_loop`.
-
-        After an error another call tries again.
-        """
+        """Start a loop for the commands alone, unless it runs, or after `stop_loop`."""
         loop = Reaper(self, self, f"{self._name}-bus")
         with self._starting:
             if self._loop is not None or self._may_not_start:
@@ -264,10 +257,7 @@ class Bus:
         return is_owned(self._reading)
 
     def stop_loop(self, timeout: float | None) -> None:
-        """End that loop, behind the commands posted before, and wait for it.
-
-        A loop that another thread is just starting ends by itself.
-        """
+        """End that loop, behind the commands posted before, and wait for it."""
         with self._starting:
             self._may_not_start = True
             loop = self._loop

@@ -1,12 +1,11 @@
 """WorkerPool: the threads running expired tasks, fed through ypipes.
 
-An executor for a Timer. Each worker owns a mailbox and the reading end of a ypipe. The thread that
-drains the timer writes a bucket to the least loaded worker's pipe, a large bucket to several, and
-flushes once a batch. A sleeping worker gets one `Activate`.
+Each worker owns a mailbox and the reading end of a ypipe. The thread that drains the timer writes a
+bucket to the least loaded worker's pipe, a large bucket to several, and flushes once a batch. A
+sleeping worker gets one `Activate`.
 
-A worker that has been in one task for `SLOW_TASK_S` is *relieved*: its batches are written to
-another worker as well; each task is taken from its bucket once. The loop looks for slow workers, or
-the thread that waits for the ends.
+A worker that has been in one task for `SLOW_TASK_S` is *relieved*: another worker gets its batches
+as well. The loop looks for slow workers, or the thread that waits for the ends.
 
 Shutdown is ZeroMQ's handshake: `Term` to every worker, behind all batches, and `TermAck` from each
 when it has finished them.
@@ -37,10 +36,9 @@ class PoolWorker(InterruptibleThread):
         self._mailbox: Mailbox[WorkerCommand] = Mailbox()
         self._pipe: YPipe[ExpiredBatch] = YPipe()
         self._finished = 0  # batches; a batch may count twice
-        # Written and not finished. After an exception from another thread, the worker continues
-        # from this queue.
+        # Written and not finished; the worker continues from here after an exception.
         self._unfinished: deque[ExpiredBatch] = deque()
-        # Batches finished, tasks left of the present batch, as the loop saw them, and since when.
+        # Batches finished and tasks left, as the loop saw them, and since when.
         self._seen = (0, 0)
         self._seen_s = 0.0
         self.relieved: bool = False  # until it becomes idle
@@ -76,13 +74,13 @@ class PoolWorker(InterruptibleThread):
                 self._mailbox.send(Activate())
 
     def term(self, reply_to: "Mailbox[TermAck]") -> None:
-        """Ask the worker to end once its pipe is empty."""
+        """Ask the worker to end behind its batches."""
         self._term = Term(reply_to)
         with contextlib.suppress(MailboxClosed):  # it saw the flag and ended
             self._mailbox.send(self._term)
 
     def stop(self) -> None:
-        """Ask the worker to end after its present task, leaving its pipe."""
+        """Ask the worker to end after its present task."""
         self._is_stopping = True
         for batch in tuple(self._unfinished)[:1]:
             batch.bucket.take_over()
@@ -90,7 +88,7 @@ class PoolWorker(InterruptibleThread):
             self._mailbox.send(Activate())
 
     def run(self) -> None:
-        """Run batches until told to end, despite exceptions from other threads."""
+        """Run batches until the end, despite exceptions from other threads."""
         try:
             while True:
                 try:
@@ -129,7 +127,7 @@ class PoolWorker(InterruptibleThread):
 class WorkerPool:
     """`count` threads, started with the first bucket. An executor for `Timer`; any thread.
 
-    `most`: up to so many are started while others are in slow tasks.
+    `most`: of threads while others are in slow tasks.
     """
 
     def __init__(self, name: str, count: int, most: int = 0) -> None:
@@ -147,10 +145,7 @@ class WorkerPool:
         self._acks: Mailbox[TermAck] | None = None
 
     def execute(self, run: Run, bucket: Any) -> None:
-        """Write a bucket to one or more workers; `flush` wakes them.
-
-        After `close` the caller runs it: nothing due is lost.
-        """
+        """Write a bucket to one or more workers; after `close`, run it here."""
         with self._lock:
             closed = self._closed or self._is_stopping or sys.is_finalizing()
             if not closed:
@@ -176,10 +171,7 @@ class WorkerPool:
         self.flush()
 
     def relieve(self) -> float | None:
-        """Relieve slow workers. Returns the seconds until the next look; None: all are idle.
-
-        Called by the loop before it sleeps.
-        """
+        """Relieve slow workers. Returns the seconds until the next look; None: all are idle."""
         return None if self._closed else self._relieve_slow()
 
     def _relieve_slow(self) -> float | None:
@@ -197,7 +189,7 @@ class WorkerPool:
         return [worker for worker in self._workers if worker.load and not worker.relieved]
 
     def _relieve(self, slow: PoolWorker) -> None:
-        """Write a worker's batches to another, if available. Locked."""
+        """Write a worker's batches to another, if any. Locked."""
         other = self._idle_worker()
         if other is None:
             return
@@ -296,5 +288,5 @@ def _remaining(close_deadline: float | None) -> float | None:
 
 
 def shorter(one: float | None, other: float | None) -> float | None:
-    """Return the shorter of two times to wait; None is for ever."""
+    """Return the shorter timeout; None is endless."""
     return other if one is None else one if other is None else min(one, other)

@@ -111,7 +111,7 @@ def _open(address: str, options: dict[str, Any]) -> Client:
 
 
 def person() -> str:
-    """Return a client name for each user and host: unread outcomes stay separate."""
+    """Return a client name of this user and host: unread outcomes stay separate."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # no name, as in a container

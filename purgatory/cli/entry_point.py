@@ -1,8 +1,7 @@
 """The command line: `purgatory`, or `python -m purgatory`.
 
-Each of `COMMANDS` adds commands, whose default `run` maps the parsed arguments to the exit code.
-Only this module prints errors, each as one line on stderr. Exit code 1 is a negative answer, see
-the command's help.
+Each of `COMMANDS` adds commands, whose `run` maps the parsed arguments to the exit code. Only this
+module prints errors, each as one line on stderr.
 """
 
 import argparse
@@ -89,7 +88,7 @@ class UsageError(Exception):
     """Raised for a wrong command line."""
 
 
-# Errors with complete messages; `_error_message` completes others.
+# Errors with complete messages.
 EXPECTED: Final = (PurgatoryError, UsageError)
 
 

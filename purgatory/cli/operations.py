@@ -178,7 +178,6 @@ def _defer(arguments: argparse.Namespace) -> int:
 
 
 def _print_id(receipt: SubmissionReceipt, client: str) -> None:
-    """Print the id; also how it has ended, and on a terminal where the outcome is."""
     say(receipt.op_id)
     if receipt.state != "pending":
         say(f"the server knows it, as {receipt.state}", file=sys.stderr)
@@ -299,7 +298,6 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _time_and_value(status: OperationStatus) -> tuple[int, str]:
-    """Return end and result of an operation or, before its end, deadline and payload."""
     if status.at_ms is None:
         return status.deadline_ms, optional_text(status.payload)
     return status.at_ms, result_text(status.state, status.result)

@@ -25,7 +25,6 @@ class Distinct(argparse.Action):
         values: str | Sequence[Any] | None,
         _option: str | None = None,
     ) -> None:
-        """Set the values."""
         setattr(namespace, self.dest, list(dict.fromkeys(values or ())))
 
 
@@ -65,7 +64,7 @@ def add_json_option(*parsers: argparse.ArgumentParser) -> None:
 
 
 def from_environment(setting: str, default: str) -> str:
-    """Return a setting of the environment, or `default` if the variable is missing or empty."""
+    """Return a setting of the environment, or `default` if missing or empty."""
     return os.environ.get(PREFIX + setting.upper()) or default
 
 
@@ -157,7 +156,7 @@ def import_extra(module: str, extra: str) -> ModuleType:
     """Import a module with the packages of an extra, when a command runs.
 
     So the command line starts quickly, and without extras. Raises ExtraMissing, or
-    ModuleNotFoundError for a missing module of this project.
+    ModuleNotFoundError for a module of this project.
     """
     try:
         return importlib.import_module(module)

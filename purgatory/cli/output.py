@@ -41,7 +41,6 @@ def json_text(value: Any) -> str:
 
 
 def _fields(value: Any) -> Any:
-    """Return the fields of a message, or the `repr` of another value."""
     names = getattr(value, "__struct_fields__", None)
     return repr(value) if names is None else {name: getattr(value, name) for name in names}
 

@@ -28,7 +28,6 @@ class JsonFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """See `logging.Formatter`."""
         time = dt.datetime.fromtimestamp(record.created, dt.UTC)
         line: dict[str, Any] = {
             "time": time.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -59,11 +58,9 @@ class TextFormatter(logging.Formatter):
         return printable(super().formatMessage(record))
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
-        """See `logging.Formatter`."""
         return self.formatStack(super().formatException(ei))
 
     def formatStack(self, stack_info: str) -> str:  # noqa: N802
-        """See `logging.Formatter`."""
         return "\n".join(f"  {printable(line)}" for line in stack_info.split("\n"))
 
 
@@ -71,7 +68,6 @@ class TerminalHandler(logging.StreamHandler[TextIO]):
     """Writes records to stderr; on a terminal each erases a line of progress."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """See `logging.Handler`."""
         erase_progress(self.stream)
         super().emit(record)
 
@@ -116,8 +112,7 @@ def signals_handled(
 def heed_sigterm() -> None:
     """Have SIGTERM end the process, before a command handles it.
 
-    For id 1, as in a container, the kernel drops a signal without a handler; loading a command
-    takes seconds on a slow machine.
+    For id 1, as in a container, the kernel drops a signal without a handler.
     """
     if os.getpid() == 1 and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _end)
@@ -132,10 +127,7 @@ _ENOUGH: Final = 65_536
 
 
 def raise_descriptor_limit() -> None:
-    """Raise the limit of open files, within reason.
-
-    Many systems allow 1024 by default; each connection uses a descriptor.
-    """
+    """Raise the limit of open files: each connection uses a descriptor."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _ENOUGH if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -226,7 +226,7 @@ def _repeats(client: Client, owner: str | None, name: str | None = None) -> list
 def _find(client: Client, name: str, owner: str | None) -> RepeatHandle | None:
     """Return the repeat of a name, or report that none exists.
 
-    Of several clients' repeats, that of --name. Raises ConfigError if --name has none of them.
+    Of several clients' repeats, that of --name; ConfigError if it has none.
     """
     found = _repeats(client, owner, name)
     own = [repeat for repeat in found if repeat.client == client.name]

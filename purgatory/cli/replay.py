@@ -1,7 +1,6 @@
 """`purgatory replay`: send a trace through a purgatory and print a table of the outcomes.
 
-Ctrl-C stops the replay: the command prints the table so far, and exits with 130. A second Ctrl-C
-raises KeyboardInterrupt.
+Ctrl-C stops the replay: the command prints the table so far, and exits with 130.
 """
 
 import argparse
@@ -107,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
             stack.enter_context(metrics.serve(arguments.metrics_port, registry=registry))
         stop = signals_handled([signal.SIGINT], lambda _: replay.stop(), once=True)
         stack.enter_context(stop)
-        # What is loaded by now stays: the cycle collector would spend an eighth of the time on it.
+        # The cycle collector would spend an eighth of the time on loaded modules.
         gc.freeze()
         stack.callback(gc.unfreeze)
         with out or contextlib.nullcontext():
@@ -120,7 +119,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _replay(replay: Replay, arguments: argparse.Namespace) -> list[tuple[str, int]]:
-    """Run the replay; return the numbers of skipped rows, by file."""
     skipped: dict[str, SkippedRows] = {}
 
     def on_bad(path: str) -> SkippedRows | None:
@@ -178,7 +176,7 @@ def _console() -> "Console":
 
 @contextlib.contextmanager
 def _progress(replay: Replay) -> Iterator[Callable[[int], None]]:
-    """Show how far the replay is; yield a function to call with the number of rows read."""
+    """Show progress; yield a function to call with the number of rows read."""
     rows, start = deque([0], maxlen=1), time.monotonic()
 
     def text() -> str:

@@ -103,7 +103,7 @@ class _Prints:
 
 
 def live(screen: RenderableType) -> Live | _Prints:
-    """Return a context that shows a screen; `refresh` redraws the screen, or prints it again."""
+    """Return a context that shows a screen; `refresh` shows it again."""
     console = OutputConsole()
     if not console.is_terminal:
         return _Prints(console, screen)
@@ -190,7 +190,6 @@ class Top:
         return line.append(f", the next in {duration_shown(wait)}") if wait >= 0 else line
 
     def _wrong(self) -> Text:
-        """Return what failed; in colour if new since the last sample."""
         figures = self._figures
         line = Text("wrong: ")
         if self._kinds:

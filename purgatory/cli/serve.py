@@ -32,8 +32,8 @@ log: logging.Logger = logging.getLogger(__name__)
 # The interpreter's switch interval. The store thread waits after a statement; the default of 5 ms
 # is longer than most commits.
 SWITCH_SECONDS: Final = 0.0005
-# When the cycle collector runs. A look at a hundred thousand objects stops all threads for 20 ms,
-# so it looks at few at a time, and seldom at old ones: operations live long and form no cycles.
+# A look of the cycle collector at a hundred thousand objects stops all threads for 20 ms. So it
+# looks at few at a time, and seldom at old ones: operations live long and form no cycles.
 GC_THRESHOLD: Final = (2_000, 10, 10_000)
 # In place of a signal's number: the server has ended by itself.
 _ENDED: Final = 0
@@ -107,8 +107,8 @@ def _daemon(config: Config) -> ServiceDaemon | ClusterDaemon:
 def _announce(text: str, facts: Mapping[str, object]) -> None:
     """Print the server's state; the cycle collector spares loaded data from now on.
 
-    A look would stop the threads, for a second with a million operations, while clients wait. So
-    the collector looks before, while the server stands by.
+    A look would stop the threads for a second with a million operations. So the collector looks
+    while the server stands by.
     """
     if "pending" in facts:
         gc.freeze()

@@ -105,7 +105,6 @@ class _Checked(NamedTuple):
 
 
 def _check_file(file: str) -> _Checked:
-    """Read a file through."""
     table = table_of(file)
     time_of = table.time_of
     bad = SkippedRows()

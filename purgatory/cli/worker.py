@@ -89,7 +89,6 @@ def _set_metrics(worker: Worker, where: str) -> None:
 
 
 def _run_until(received: list[int], worker: Worker, drain: float) -> None:
-    """Run a worker until a signal. Raises the worker's error."""
     worker.start()
     notify("READY=1")
     progress = _Progress(worker)

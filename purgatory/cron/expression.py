@@ -36,14 +36,14 @@ _RANGE_OF_ONE: Final = re.compile(r"\b(\w+)-\1/[1-9][0-9]*(?=[\s,]|$)")
 _FIELDS: Final = 5
 _MOST_CHARACTERS: Final = 1000
 _HOURS: Final = 24
-# Start of the search for any time of a pattern: each kind of year follows within fifty years.
+# Start of a search: each kind of year follows within fifty years.
 _SOME_TIME: Final = datetime(2000, 1, 1)  # noqa: DTZ001  # on a clock without a zone
 
 
 class CronExpression:
     """A cron expression of five fields in the zone named `tz`.
 
-    Raises ValueError for a malformed expression, for one that never runs, and for an unknown zone.
+    Raises ValueError for a malformed expression, one that never runs, and an unknown zone.
     """
 
     def __init__(self, text: str, tz: str = "UTC") -> None:
@@ -101,5 +101,4 @@ class CronExpression:
             after = change - SECOND
 
     def _next_wall_time(self, wall: datetime) -> datetime | None:
-        """Return the next time on a clock with a constant offset."""
         return next(CronSim(self._fields, wall), None)

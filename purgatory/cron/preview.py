@@ -11,9 +11,8 @@ def next_times(
     """Return the next times of a cron expression, aware datetimes of its zone.
 
     `cron`: minute, hour, day, month and weekday, as in `30 2 * * MON-FRI`, or `@hourly`, `@daily`,
-    `@weekly`, `@monthly`, `@yearly`. `tz`: a time zone, as `Europe/Berlin`. `count`: how many
-    times; fewer if the calendar ends before. `after`: an aware datetime before them, by default
-    now.
+    `@weekly`, `@monthly`, `@yearly`. `tz`: a time zone, as `Europe/Berlin`. `count`: fewer if the
+    calendar ends before. `after`: an aware datetime, by default now.
 
     Raises ValueError for a bad expression, one that never runs, an unknown zone, a negative count,
     or an `after` that is not aware or not in the years 1 to 9999 of UTC, and TypeError for a value

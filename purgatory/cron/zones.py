@@ -62,7 +62,6 @@ def next_change(start: datetime, end: datetime, tz: ZoneInfo) -> datetime | None
 
 
 def _first_change(start: datetime, end: datetime, tz: ZoneInfo) -> datetime:
-    """Return the only change of offset above `start`, up to `end`."""
     before = offset_at(start, tz)
     low, high = 0, -((start - end) // SECOND)
     while high - low > 1:

@@ -1,13 +1,13 @@
 """JournalFiles: the Parquet files of a journal; each row is in exactly one, also after a crash.
 
-One table is a directory with a directory for each date (UTC), as Hive, Spark and pyarrow read it:
+A table has a directory for each date (UTC), as Hive, Spark and pyarrow read it:
 
     outcomes/date=2026-11-21/3f9c01d2-00000000000000000001-00000000000000000812.parquet
 
-A file is written under a hidden name, forced to disk with fsync, and then renamed. Its name has the
-*source* of its rows, and their first and last sequence number. So after a crash the writer lists
-the names and continues after the last row: only rows of unfinished files are written again. Rows of
-a source come in order of their numbers; a new date begins a new file.
+A file is written under a hidden name, synced, and then renamed. Its name has the *source* of its
+rows, and their first and last sequence number. So after a crash the writer lists the names and
+continues after the last row. Rows of a source come in order of their numbers; a new date begins a
+new file.
 
 `JournalLock` keeps other processes out. One thread at a time may use the objects of this module.
 """
@@ -30,11 +30,11 @@ from purgatory.trace.tables import Table
 #: Rows between two pauses: a millisecond's work.
 PORTION: Final = 512
 # A pause is so many times as long as the work before it; all pauses of a write take so many
-# seconds, lest the journal falls behind.
+# seconds.
 _PAUSE_SHARE: Final = 3
 _ALL_PAUSES_S: Final = 1.0
-#: The least pause: without any, a thread that commits waits for the interpreter after each
-#: statement, up to a switch interval (`sys.setswitchinterval`).
+#: The least pause: else a thread that commits waits a switch interval (`sys.setswitchinterval`)
+#: after each statement.
 LEAST_PAUSE_S: Final = 0.0001
 
 
@@ -59,7 +59,7 @@ class WritePace:
         self._resumed_at = self._now()
 
     def pause(self) -> None:
-        """Sleep; shortly if the write is urgent or has slept enough."""
+        """Sleep; shortly if urgent or after enough sleep."""
         seconds = min(_PAUSE_SHARE * (self._now() - self._resumed_at), self._left_s)
         if self.is_urgent():
             seconds = 0.0
@@ -74,7 +74,7 @@ def _never() -> bool:
 
 RowT = TypeVar("RowT", bound=tuple[Any, ...])
 
-# Most rows of a file: tasks of a reader can share a long day.
+# Most rows of a file: a reader's tasks can share a day.
 FILE_ROWS: Final = 1_000_000
 #: Rows of a group: to write a thousand takes a processor from others for two milliseconds.
 GROUP_ROWS: Final = 16 * PORTION
@@ -91,7 +91,7 @@ _day: Final = attrgetter("day")
 
 
 class JournalError(PurgatoryError):
-    """A journal cannot be written; names the file or directory, and the reason."""
+    """A journal cannot be written; names the file and the reason."""
 
 
 class Numbered(NamedTuple, Generic[RowT]):
@@ -112,10 +112,9 @@ class _Portion(NamedTuple, Generic[RowT]):
 class JournalFiles(Generic[RowT]):
     """The files of one table in `directory`.
 
-    `source`: names the origin of the numbers, [0-9a-z]+. `private`: only the owner may read the
-    files, under any umask. `pace`: of the appending thread. `last`: the number of the last row on
-    disk, or 0. Raises JournalError if the directory cannot be made or read, TraceError without
-    pyarrow.
+    `source`: the origin of the numbers, [0-9a-z]+. `private`: only the owner may read the files.
+    `last`: the number of the last row on disk, or 0. Raises JournalError if the directory cannot be
+    made or read, TraceError without pyarrow.
     """
 
     def __init__(
@@ -129,8 +128,8 @@ class JournalFiles(Generic[RowT]):
     ) -> None:
         if not _SOURCE.fullmatch(source):
             raise ValueError(f"source is {source!r}; expected lower-case letters and digits")
-        # Now: the first array imports pandas if installed, and the last rows may come at the end of
-        # the process, when nothing can be imported.
+        # Now: the first array imports pandas, and at the end of the process nothing can be
+        # imported.
         load_pyarrow(directory).array(())
         self._directory = directory
         self._table = table
@@ -149,10 +148,10 @@ class JournalFiles(Generic[RowT]):
             raise _journal_error(error, directory) from error
 
     def append(self, rows: Iterable[tuple[int, RowT]]) -> None:
-        """Write rows to disk, each a `Numbered` or such a tuple; numbers ascend from `last`.
+        """Write rows to disk; numbers ascend from `last`, else ValueError.
 
         `last` advances file by file. Raises JournalError if a file cannot be written; rows behind
-        `last` may then be given again. Raises ValueError for numbers that do not grow.
+        `last` may then be given again.
         """
         iterator = iter(rows)
         while portions := self._take(iterator):
@@ -160,7 +159,7 @@ class JournalFiles(Generic[RowT]):
                 self._write(_date(day), list(found))
 
     def _take(self, rows: Iterator[tuple[int, RowT]]) -> list[_Portion[RowT]]:
-        """Return the rows of the next file, or of one for each day; pauses between portions."""
+        """Return the rows of the next file, or of one for each day."""
         portions: list[_Portion[RowT]] = []
         last, left = self.last, FILE_ROWS
         while part := list(itertools.islice(rows, min(PORTION, left))):
@@ -213,10 +212,7 @@ class JournalFiles(Generic[RowT]):
             os.fsync(file.fileno())
 
     def _find_last(self) -> int:
-        """Return the last number on disk, and make sure that its file stays.
-
-        A killed writer may not have synced the directory of its last file.
-        """
+        """Return the last number on disk. A killed writer may not have synced the directory."""
         last, newest = 0, None
         for directory in self._dates():
             for path in directory.iterdir():
@@ -240,7 +236,6 @@ class JournalFiles(Generic[RowT]):
 
 
 def _check_ascending(numbers: list[int]) -> None:
-    """Raise ValueError unless the numbers ascend; the first is the row before."""
     following = numbers[1:]
     if not all(map(lt, numbers, following)):
         last, number = next(pair for pair in itertools.pairwise(numbers) if not lt(*pair))
@@ -248,14 +243,14 @@ def _check_ascending(numbers: list[int]) -> None:
 
 
 def _drained(portions: list[_Portion[RowT]]) -> Iterator[_Portion[RowT]]:
-    """Yield and remove all portions: to free all at once would keep the interpreter long."""
+    """Yield and remove all portions: to free all at once takes long."""
     portions.reverse()
     while portions:
         yield portions.pop()
 
 
 def is_journal_file(name: str) -> bool:
-    """Say whether a name is that of a file of a journal."""
+    """Say whether a name is a journal file's."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -270,7 +265,7 @@ def journal_files_up_to(directory: Path, source: str, last: int) -> Iterator[Pat
 class JournalLock:
     """Reserves a journal's directory for the process; also a context manager.
 
-    Raises JournalError if another process has it, or if it cannot be made.
+    Raises JournalError.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -294,7 +289,7 @@ class JournalLock:
 
 
 def _date(day: int) -> str:
-    """Return a day's date in UTC, or Hive's name for nulls outside the calendar."""
+    """Return a day's date in UTC, or Hive's name for nulls."""
     try:
         return (_FIRST_DAY + dt.timedelta(days=day)).isoformat()
     except OverflowError:

@@ -30,9 +30,9 @@ class Ended:
 
 
 class MailboxJournal:
-    """Posts each outcome, as `Ended`, to a mailbox. Any thread.
+    """Posts each outcome, as `Ended`, to a mailbox.
 
-    Raises TypeError for an object that is no mailbox.
+    Any thread. Raises TypeError for another object.
     """
 
     def __init__(self, mailbox: Mailbox[Any]) -> None:
@@ -54,7 +54,7 @@ class ParquetJournal:
     attributes, if any; else a name from the journal, and the class.
 
     Raises JournalError if the directory cannot be written or another journal has it, TraceError
-    without pyarrow, ValueError for an empty path, as of an unset variable.
+    without pyarrow, ValueError for an empty path.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class ParquetJournal:
     def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
         """Post one outcome; see `purgatory.Journal`.
 
-        Raises JournalError after `close`, and after too long a failure of the disk.
+        Raises JournalError after `close`, and if the disk fails for long.
         """
         self._writer.post(_outcome_row(operation, outcome, self._clock()))
 
@@ -105,7 +105,7 @@ class ParquetJournal:
 
 
 class _OutcomeBuffer:
-    """See `RowBuffer`. Numbers rows as it writes them, from 1 for each journal object."""
+    """See `RowBuffer`. Numbers rows from 1."""
 
     def __init__(self, directory: Path, pace: WritePace) -> None:
         self._lock = JournalLock(directory)
@@ -132,7 +132,6 @@ class _OutcomeBuffer:
             self._drop(self._files.last - before)
 
     def _drop(self, count: int) -> None:
-        """Drop the first rows, which are written; pauses after each portion."""
         for left in range(count, 0, -PORTION):
             del self._rows[: min(left, PORTION)]
             self._pace.pause()
@@ -172,5 +171,5 @@ def _kind(operation: DelayedOperation) -> str:
 
 
 def _text(value: object) -> str:
-    # A lone surrogate cannot be encoded, and would spoil the whole file.
+    # A lone surrogate would spoil the whole file.
     return str(value).encode("utf-8", "backslashreplace").decode()

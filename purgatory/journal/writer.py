@@ -1,8 +1,7 @@
 """JournalWriter: the thread of a journal, `purgatory-journal`, and its queue.
 
-Any thread posts. The journal's thread writes rows when due, when many, at a flush and at the end; a
-post wakes it only after many rows. Rows that the disk refuses stay in memory, up to a bound, until
-the next write.
+Any thread posts. The journal's thread writes rows when due, when many, at a flush and at the end.
+Rows that the disk refuses stay in memory, up to a bound.
 """
 
 import contextlib
@@ -24,9 +23,9 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 #: So many rows are written before they are due.
 BATCH: Final = 65_536
-# After so many posted rows the thread looks whether they reach BATCH.
+# After so many posted rows the thread wakes up.
 _WAKE_THRESHOLD: Final = 8_192
-#: While the disk fails, so many rows are kept; further ones are refused.
+#: So many rows are kept while the disk fails.
 MAX_WAITING: Final = 1_000_000
 
 
@@ -64,10 +63,7 @@ class _StopWriter:
 
 
 class JournalWriter(Generic[T]):
-    """Writes `rows` every `seconds`, in a thread that its constructor starts and `close` ends.
-
-    `pace`: of the target of `rows`.
-    """
+    """Writes `rows` every `seconds`, in a thread that the constructor starts and `close` ends."""
 
     def __init__(self, rows: RowBuffer[T], seconds: float, pace: WritePace) -> None:
         self._rows = rows
@@ -78,12 +74,11 @@ class JournalWriter(Generic[T]):
         pace.is_urgent = self._is_urgent
         self._closing = False  # set by the closing thread
         self._posted: deque[T] = deque()  # appended by any thread, emptied by the journal's
-        # Approximate: threads that post at the same time may lose some, which delays a wake-up or
-        # changes pauses; the due time comes anyway.
+        # Approximate: threads that post at the same time may lose some.
         self._rows_since_wake = 0
         self._rows_since_write = 0
         self._mailbox: Mailbox[_CheckQueue | _Flush | _StopWriter] = Mailbox()
-        # The last failure, until a write succeeds. Written by the journal's thread, read by others.
+        # The last failure, until a write succeeds. Written by the journal's thread.
         self._error: JournalError | None = None
         self.failures: int = 0
         self._flushes: set[threading.Event] = set()  # unfinished
@@ -92,7 +87,7 @@ class JournalWriter(Generic[T]):
         self._thread.start()
 
     def post(self, item: T, rows: int = 1) -> None:
-        """Queue an item of so many rows; returns at once.
+        """Queue an item of so many rows.
 
         Raises JournalError after `close`, and while too much waits for a failing disk.
         """
@@ -117,7 +112,7 @@ class JournalWriter(Generic[T]):
             if not self._ended:
                 done.wait()
         finally:
-            # The journal's thread removes `done` after writing, not when the thread ends.
+            # The journal's thread removes `done` after writing.
             written = done not in self._flushes
             self._flushes.discard(done)
         if not written:
@@ -174,7 +169,7 @@ class JournalWriter(Generic[T]):
                 return True
 
     def _is_urgent(self) -> bool:
-        """Tell whether to write without pauses: a thread waits, or a further batch was posted."""
+        """Tell whether a thread waits, or a further batch was posted."""
         return self._closing or bool(self._flushes) or self._rows_since_write >= BATCH
 
     def _write(self) -> None:

@@ -12,7 +12,7 @@ from timingwheel import InlineExecutor, Timer
 from timingwheel.lowlevel import NS_PER_MS
 
 #: Seconds between two looks at `stopped` in a sleep. No condition: a signal handler must not take a
-#: lock that the interrupted thread may hold.
+#: lock.
 STOP_POLL_S: Final = 0.05
 # The clock's reading before any trace.
 BEFORE_ANY_TRACE_MS: Final = INT64_MIN
@@ -43,9 +43,8 @@ class ReplayClock:
     """Moves the time of a trace, and the timer.
 
     `speed` None: time is virtual. It jumps from instant to instant, and nothing expires before
-    `drain`, which takes a tenth of the time for many instants at once. Otherwise time passes no
-    faster than `speed` seconds of the trace in a second, and due operations expire on the way.
-    `before_sleep` is called before each sleep.
+    `drain`. Otherwise time passes no faster than `speed` seconds of the trace in a second, and due
+    operations expire on the way. `before_sleep` is called before each sleep.
 
     64 bits of nanoseconds hold 292 years, and a trace may be longer. So the timer counts a
     millisecond as a nanosecond.
@@ -81,7 +80,7 @@ class ReplayClock:
         return self._speed is not None
 
     def advance_to(self, instant_ms: int) -> None:
-        """Move on to an instant, not back. Returns early if stopped."""
+        """Move on to an instant. Returns early if stopped."""
         if self._origin is None:
             self._origin = instant_ms, time.monotonic()
             self._clock.now = instant_ms
@@ -107,11 +106,10 @@ class ReplayClock:
         return min(max(0, self._real_time_ms() - due_ms), INT64_MAX)
 
     def stop(self) -> None:
-        """Make `advance_to` return soon, from now on."""
+        """Make `advance_to` return soon."""
         self.stopped = True
 
     def _real_time_ms(self) -> int:
-        """Return the trace's time of a replay without delays."""
         assert self._origin is not None
         assert self._speed is not None
         first_ms, began = self._origin
@@ -119,7 +117,6 @@ class ReplayClock:
         return first_ms + int(min(passed_ms, _END_MS))
 
     def _sleep_towards(self, instant_ms: int) -> None:
-        """Sleep until the instant or the next deadline, for STOP_POLL_S at most."""
         assert self._speed is not None
         self._before_sleep()
         seconds = (instant_ms - self._real_time_ms()) / 1000

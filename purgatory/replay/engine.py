@@ -1,14 +1,13 @@
 """Replay: sends a recorded trace through a real Purgatory.
 
-The purgatory runs on a `ReplayClock`, in virtual or real time, with the same outcomes to the
-millisecond. The order within an instant is submissions, extensions, key events, expirations.
+The purgatory runs on a `ReplayClock`, in virtual or real time, with the same outcomes. The order
+within an instant is submissions, extensions, key events, expirations.
 
 Rows come in windows of a few thousand. In virtual time the wheel is drained once a window; then
-outcomes are sorted and passed on. An operation that ends in the window of its submission is never
-on the wheel.
+outcomes are sorted and passed on.
 
 For one thread; `Replay.stop` is for any thread and for signal handlers. Memory grows with the
-pending operations, not with the length of the trace.
+pending operations alone.
 """
 
 import time
@@ -48,7 +47,7 @@ class Replay:
     called with each outcome, in order of time, `on_outcomes` with the columns of many: in real time
     as they occur; in virtual time, or while real time is behind, some thousand rows later.
     `registry`: a Prometheus registry for the purgatory's metrics until `close`. Raises ValueError
-    or TypeError for a bad speed, TypeError for a callback that is no function or is async.
+    and TypeError for bad arguments.
     """
 
     def __init__(
@@ -115,8 +114,7 @@ class Replay:
         `progress` gets the number of finished rows: in real time after each instant, in virtual
         time every few thousand rows. An exception of an iterator or of `on_outcome` ends the run
         and is raised. Raises OutOfOrder for a row that is earlier than the row before; readers
-        check the other rules. Raises RuntimeError for a second run, and after `close`; TypeError
-        for a bad `progress`.
+        check the other rules. Raises RuntimeError for a second run, and after `close`.
         """
         return self.run_columns(
             batched(operations),
@@ -245,7 +243,7 @@ def _check_times(*times_ms: int) -> None:
 
 
 def _check_waits(columns: Columns) -> None:
-    """Raise TraceError for a wait beyond its column's range, as extensions can add up to."""
+    """Raise TraceError for a wait beyond its range, by many extensions."""
     longest_ms = max(columns[_WAITED])
     if longest_ms > INT64_MAX:
         op_id = columns[0][columns[_WAITED].index(longest_ms)]

@@ -22,7 +22,7 @@ _NEVER: Final = 2**64
 
 
 class Feeder:
-    """Feeds a purgatory. `after_instant(rows)` is called after each instant in real time.
+    """Feeds a purgatory. `after_instant(rows)`: called after each instant in real time.
 
     `last_due_ms`: the latest deadline. `may_extend`: the trace has extensions.
     """
@@ -48,7 +48,7 @@ class Feeder:
         self._waiting: dict[str, list[TraceOperation]] = {}
 
     def feed(self, window: Window) -> int:
-        """Feed a window; return the place after its last fed operation, for a stopped clock."""
+        """Feed a window; return the place after its last fed operation."""
         if self._in_real_time or not self._is_plain(window):
             return self._feed_instants(window)
         self._feed_plain(window.operations, window.events)
@@ -95,7 +95,7 @@ class Feeder:
     def settle(self) -> None:
         """Expire due operations that are not on the wheel; put the others there.
 
-        Most have ended, so the wheel sees only longer waits.
+        Most have ended.
         """
         waiting, self._off_wheel = self._off_wheel, []
         timer = self._purgatory.timer
@@ -156,8 +156,7 @@ class Feeder:
 
     def _submit_and_extend(self, operations: Part, extensions: Part, at_ms: int) -> None:
         now_ms = self._clock.now_ms()
-        # The last of an operation's extensions wins. Held events count at the submission, but after
-        # the extensions of its instant.
+        # The last extension wins. Held events count after the extensions of the instant.
         extended: dict[str, int] = {}
         op_ids, _, timeouts = extensions.columns
         for place in range(extensions.start, extensions.end):
@@ -177,7 +176,7 @@ class Feeder:
             self._purgatory.extend(operation, _timer_seconds(due_ms - now_ms))
 
     def _process_events(self, columns: Columns, start: int, end: int, at_ms: int) -> None:
-        """Complete or fail the keys of an instant; of each key's holds only the longest counts."""
+        """Complete or fail an instant's keys; a key's longest hold counts."""
         keys, _, holds, failed = columns
         purgatory = self._purgatory
         longest = _longest_holds(columns, start, end)
@@ -210,7 +209,6 @@ def _rows_of(part: Part) -> tuple[list[Any], ...]:
 
 
 def _time_of(part: Part, time_place: int, place: int) -> int:
-    """Return the time of a row; at the end, _NEVER."""
     if place >= part.end:
         return _NEVER
     time_ms: int = part.columns[time_place][place]

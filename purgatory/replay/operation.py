@@ -1,8 +1,7 @@
 """TraceOperation: an operation of a trace; OutcomeCollector: its purgatory's journal.
 
 Only the replay's thread makes and ends operations, which have no callbacks: no protection against
-other threads is needed. The collector records an outcome in a fraction of a microsecond, and later
-sorts many at once.
+other threads is needed.
 """
 
 from collections.abc import Hashable
@@ -45,8 +44,8 @@ class KeyFailed(Exception):
 class TraceOperation(KeyedOperation):
     """An operation of a trace, with the deadline in force.
 
-    An event's value is its instant. An event may find an overdue operation, as the wheel is drained
-    rarely: then the operation expires.
+    An event's value is its instant. The wheel is drained rarely: an overdue operation expires when
+    an event finds it.
     """
 
     __slots__ = ("due_ms", "ended_ms", "kind", "lateness_ms", "op_id", "submitted_ms")
@@ -70,7 +69,6 @@ class TraceOperation(KeyedOperation):
 
     def start_delay(self, now_ms: int) -> None:
         """Set the delay from a clock's reading to the deadline."""
-        # The unit of the replay's clock; see `ReplayClock`.
         self.delay_ns = min(self.due_ms - now_ms, LONGEST_DELAY_MS)
 
     def run(self) -> object:
@@ -130,7 +128,7 @@ class OutcomeCollector:
         self._ended.append(operation)
 
     def take(self) -> list[TraceOperation]:
-        """Return the operations ended since the last call, in order of time."""
+        """Return the operations ended since, in order of time."""
         ended, self._ended = self._ended, []
         ended.sort(key=_ended_ms)
         return ended

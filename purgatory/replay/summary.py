@@ -5,7 +5,7 @@ from typing import Final
 
 from purgatory.trace import COMPLETED, EXPIRED
 
-# Significant digits kept: a wait below 10 seconds is exact, a longer one to 0.1 %.
+# A wait below 10 seconds is exact, a longer one to 0.1 %.
 SIGNIFICANT_DIGITS: Final = 4
 
 
@@ -30,7 +30,7 @@ class WaitQuantiles:
         self._total += other._total
 
     def quantile(self, share: float) -> int | None:
-        """Return the least counted wait that a share of all (0 to 1) does not exceed; None: empty.
+        """Return the least counted wait that a share (0 to 1) does not exceed; None: empty.
 
         By the nearest-rank method.
         """

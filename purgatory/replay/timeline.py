@@ -1,6 +1,6 @@
 """Timeline: the tables of a trace, merged by time into windows.
 
-For the engine, in its thread. Holds a batch of each table, and the rows of the instant at its end.
+For the engine, in its thread. Holds a batch of each table.
 """
 
 from bisect import bisect_left
@@ -71,7 +71,7 @@ class _Rows:
         self._start = 0
 
     def _check_order(self, times: Sequence[int]) -> None:
-        """Raise OutOfOrder for a time before the last: outcomes would be wrong."""
+        """Raise OutOfOrder: outcomes would be wrong."""
         early = first_going_back(times, self._last_ms)
         if early is not None:
             place = f"{self._table.name}, row {self._read + early + 1}"
@@ -119,10 +119,7 @@ class Timeline:
             yield Window(operations, extensions, events, until_ms)
 
     def _read_on(self) -> int | None:
-        """Read on until all rows before some time are here, at least one; return that time.
-
-        None if all rows are here.
-        """
+        """Read until all rows before some time are here; return that time, or None at the end."""
         while True:
             for table in self._tables:
                 while table.is_empty() and not table.finished:

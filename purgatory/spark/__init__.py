@@ -1,7 +1,7 @@
 """Purgatory on Spark, for more data than one machine holds.
 
 Operations, keys, deadlines and outcomes are the same as in a single process. Needs the extra
-`timer-purgatory[spark]`. Importing this package alone imports nothing of Spark.
+`timer-purgatory[spark]`. The package itself imports nothing of Spark.
 
     tables/      the tables of a trace as checked DataFrames
     batch/       a trace to outcomes, by one job

@@ -1,4 +1,4 @@
-"""The errors of the package, and Spark's own errors turned into them.
+"""The errors of the package; turns Spark's errors into them.
 
 Immutable; errors may pass between threads.
 """

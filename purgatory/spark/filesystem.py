@@ -142,8 +142,8 @@ class LocalFileSystem:
 class HadoopFileSystem:
     """The file systems known to Spark, through its Java process. Raises OSError, Spark's errors.
 
-    Methods as in `LocalFileSystem`. `create` is as atomic as the file system's rename: HDFS refuses
-    a used name, object stores check first and rename then.
+    `create` is as atomic as the file system's rename: HDFS refuses a used name, object stores check
+    first and rename then.
     """
 
     def __init__(self, spark: SparkSession) -> None:

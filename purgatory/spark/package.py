@@ -39,7 +39,7 @@ if code:
 def write_package(directory: Path) -> tuple[Path, Path]:
     """Write the zip and the program for spark-submit; return their paths.
 
-    Creates `directory` if needed, and replaces the files. The same packages give the same bytes.
+    Makes `directory`, and replaces the files. The same packages give the same bytes.
     """
     directory.mkdir(parents=True, exist_ok=True)
     archive, program = directory / ZIP_NAME, directory / PROGRAM_NAME

@@ -19,7 +19,7 @@ class Progress:
     """Shows each step, in a `with` block that begins with the step `first`.
 
     A terminal gets one rewritten line, a log a line for each step. With a `clock`, lines of a log
-    begin with the seconds since the start, and `first` has a line, too.
+    begin with the seconds since the start.
     """
 
     def __init__(

@@ -96,15 +96,12 @@ class JournalSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format."""
         return NAME
 
     def schema(self) -> StructType:
-        """Return the columns of the table."""
         return schema_of(_TABLES[self._name])
 
     def reader(self, schema: StructType) -> JournalReader:
-        """Return a reader of some columns."""
         known = self.schema()
         for field in schema:
             if field.name not in known.names or field.dataType != known[field.name].dataType:
@@ -189,14 +186,12 @@ def _check_columns(file: Path, table: Table[Any]) -> None:
 
 
 def _timestamps_in(file: Path, table: Table[Any], wanted: pa.Schema) -> list[pa.Field]:
-    """Return the fields of a file that hold a wanted time of the table as timestamps."""
     times = {column.name for column in table.columns if column.is_time}
     fields = [field for field in pq.read_schema(file) if field.name in times & {*wanted.names}]
     return [field for field in fields if pa.types.is_timestamp(field.type)]
 
 
 def _with_unix_ms(batch: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:
-    """Return a batch with Unix milliseconds for timestamps."""
     columns = (
         unix_ms(pa, array) if name in names else array
         for name, array in zip(batch.schema.names, batch.columns, strict=True)
@@ -255,7 +250,7 @@ def _table_path(path: Path, table: str) -> Path:
 def may_contain(file: Path, first: int, last: int) -> bool:
     """Say whether a file can have rows of these times, by its directory's date.
 
-    Only a journal's directories are surely of the date of the table's times.
+    Only a journal's directories are sure to have the date of the times.
     """
     date = _DATE.fullmatch(file.parent.name)
     if date is None or not is_journal_file(file.name):

@@ -1,4 +1,4 @@
-"""Spark sessions: an existing session, or a quick and quiet local session.
+"""Spark sessions: an existing one, or a quick and quiet local session.
 
 Spark keeps one context per process: open sessions from a single thread at a time. Any thread may
 use the session.
@@ -23,8 +23,7 @@ from purgatory.spark.java import java_for_spark
 _MIB: Final = 2**20
 _MIN_MEMORY_MIB: Final = 1024  # Spark reserves a good part of it
 
-# Written by each context with its own log level, and by each start of a query with state in Python;
-# no logger can silence them.
+# No logger can silence these lines.
 _NOTICES: Final = (
     "Setting Spark log level to ",
     "Starting Streaming TransformWithStateInPandas",
@@ -38,7 +37,7 @@ _FILE_MANAGER: Final = (
 )
 
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
-# Options of Java may come from these, too; the first is Spark's, the rest are Java's.
+# Options of Java may come from these, too.
 _JAVA_VARIABLES: Final = (
     "SPARK_SUBMIT_OPTS",
     "JDK_JAVA_OPTIONS",
@@ -67,9 +66,8 @@ def open_session(
 ) -> Iterator[SparkSession]:
     """Provide a session within a `with` block.
 
-    Uses the given or active session, and leaves it running. Under spark-submit, starts a session
-    with the settings given there; otherwise a local one with `cores`, `memory` and `conf` (see
-    `local_session`). Stops the session if started here.
+    Uses the given or active session. Else starts one, and stops it at the end: under spark-submit
+    with the settings given there, otherwise as `local_session`.
     """
     given = spark or SparkSession.getActiveSession()
     if given is not None:
@@ -140,8 +138,7 @@ def _settings(cores: int, memory: str) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(cores),
         # One micro-batch has as many generated classes as the default keeps.
         "spark.sql.codegen.cache.maxEntries": "1000",
-        # Replanning after each stage makes a small job slower, and corrects what does not occur in
-        # a single process.
+        # Replanning after each stage makes a small job slower.
         "spark.sql.adaptive.enabled": "false",
         # These record details that are not used.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
@@ -158,7 +155,7 @@ def _settings(cores: int, memory: str) -> dict[str, str]:
 def _collector_option() -> str:
     """Choose the garbage collector, unless the environment does: Java refuses two.
 
-    The default collector keeps pauses short, by more work for every store of a reference.
+    The default collector keeps pauses short by more work.
     """
     given = (os.environ.get(name, "") for name in _JAVA_VARIABLES)
     return "" if any(map(_COLLECTOR.search, given)) else "-XX:+UseParallelGC"
@@ -168,8 +165,8 @@ def _start(conf: SparkConf) -> SparkSession:
     """Start Java; show its output only on failure."""
     stderr = _StderrRelay()
     try:
-        # In a session of its own: a signal to this process's group, such as SIGTERM, would end Java
-        # before this process can stop its query. Java ends with its stdin.
+        # In a session of its own: a signal to the group would end Java before this process can stop
+        # its query. Java ends with its stdin.
         options = {"stderr": stderr.writer, "start_new_session": True}
         gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]
         context = SparkContext(conf=conf, gateway=gateway)
@@ -185,7 +182,7 @@ def _start(conf: SparkConf) -> SparkSession:
 class _StderrRelay:
     """Relays stderr of the Java process, except what it wrote before `stop_collecting`.
 
-    No setting silences the start of Java. `_collected` is guarded by `_lock`, and None after
+    No setting silences the start of Java. `_lock` guards `_collected`, None after
     `stop_collecting`. A daemon thread, `spark-stderr`, reads until the Java process ends.
     """
 
@@ -212,7 +209,7 @@ class _StderrRelay:
             self._collected = None
 
     def _close_writer(self) -> None:
-        # Else the reader would never see the end of file.
+        # Else the reader sees no end of file.
         writer, self.writer = self.writer, -1
         if writer >= 0:
             os.close(writer)

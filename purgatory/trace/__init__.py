@@ -1,7 +1,7 @@
 """Traces: tables of operations, key events, extensions and outcomes, read and written as streams.
 
-CSV and JSON lines need the standard library alone, Parquet the extra `timer-purgatory[trace]`. Rows
-and errors are immutable; a reader or writer belongs to one thread.
+CSV and JSON lines need the standard library alone, Parquet the extra `timer-purgatory[trace]`. A
+reader or writer belongs to one thread.
 """
 
 from purgatory.trace.errors import BadRow, BadRows, OutOfOrder, SkippedRows, TraceError

@@ -1,4 +1,4 @@
-"""The errors of a trace, with a common base, and descriptions of bad rows.
+"""The errors of a trace, and descriptions of bad rows.
 
 Immutable; errors may pass between threads.
 """
@@ -61,9 +61,8 @@ SHOWN: Final = 5
 class BadRow:
     """A row against the rules of a table.
 
-    `unit` and `number` are its place: the `line` of a text file on which the row begins, or the
-    `row` of a Parquet file, counted from 1. `column` is empty if the whole row is unreadable;
-    `value` is None if missing.
+    `unit` and `number`: its place, the `line` of a text file or the `row` of a Parquet file,
+    counted from 1. `column`: empty if the whole row is unreadable. `value`: None if missing.
     """
 
     path: str
@@ -75,7 +74,7 @@ class BadRow:
 
     @classmethod
     def at(cls, path: str, unit: str, number: int, error: BadValue) -> BadRow:
-        """Make a bad row of a bad value and its place."""
+        """Make a bad row of a bad value."""
         return cls(path, unit, number, error.column, error.value, error.expected)
 
     def __str__(self) -> str:
@@ -86,8 +85,7 @@ class BadRow:
 class BadRows(TraceError):
     """Raised for rows that the table does not allow.
 
-    `rows` are the first bad rows, at most five; `more`: there may be more, as the file was not read
-    to its end.
+    `rows`: the first bad rows, at most five; `more`: there may be more.
     """
 
     def __init__(self, rows: tuple[BadRow, ...], more: bool) -> None:
@@ -113,7 +111,6 @@ class SkippedRows:
     first: list[BadRow] = field(default_factory=list)
 
     def __call__(self, row: BadRow) -> None:
-        """Count a bad row."""
         self.count += 1
         if len(self.first) < SHOWN:
             self.first.append(row)

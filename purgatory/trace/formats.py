@@ -68,9 +68,9 @@ def open_rows(path: Path) -> RowReader:
 def files_of(path: str | os.PathLike[str]) -> list[Path]:
     """Return the file, or the files of a directory that have a known suffix, sorted by name.
 
-    Skips hidden files and names that begin with an underscore. Takes files in
-    directories named as partitions, `date=2026-11-21`. An empty directory that bears the name of a
-    table has no files; another directory without files raises a `TraceError`.
+    Skips hidden files and names that begin with an underscore. Takes files in partitions,
+    `date=2026-11-21`. An empty directory named as a table has no files; another directory without
+    files raises `TraceError`.
     """
     if not os.fspath(path):
         raise TraceError("the path of a table is empty; expected a file or a directory")
@@ -90,7 +90,7 @@ def files_of(path: str | os.PathLike[str]) -> list[Path]:
 def is_empty_table(path: Path) -> bool:
     """Tell whether a path is an empty directory with the name of a table.
 
-    A server's new journal has the directories of all tables. Hidden names are unfinished files.
+    A server's new journal has these. Hidden names are unfinished files.
     """
     named = table_named(Path(os.path.abspath(path)).name)  # noqa: PTH100 - the name, not the link's
     return named is not None and path.is_dir() and not any(_visible(path))
@@ -99,8 +99,7 @@ def is_empty_table(path: Path) -> bool:
 def _visible(directory: Path, above: frozenset[str] = frozenset()) -> Iterator[Path]:
     """Yield what a directory and its partitions hold, but no partitions.
 
-    `above`: the directories above, without links. A link to a directory above would lead in
-    circles.
+    A link to a directory `above` would lead in circles.
     """
     above |= {os.path.realpath(directory)}
     for path in directory.iterdir():

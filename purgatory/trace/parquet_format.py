@@ -1,7 +1,6 @@
 """Traces as Parquet, through pyarrow, an optional extra imported on first use.
 
-Rows are read a batch and written a row group at a time, so memory does not grow with the file. For
-one thread.
+Rows are read a batch and written a row group at a time. For one thread.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -40,11 +39,10 @@ class ParquetRowReader(RowReader):
         self._names: list[str | None] = []
 
     def columns(self) -> Sequence[str]:
-        """Return the names in the schema."""
         return [str(name) for name in self._file.schema_arrow.names]
 
     def bind(self, table: Table[Any]) -> None:
-        """Choose the table; `TraceError` if a column is missing, or has a wrong name or type."""
+        """Choose the table; `TraceError` for a missing column, a wrong name or type."""
         found = self.columns()
         check_case(str(self._path), found, table.names)
         table.check_columns(str(self._path), found)
@@ -56,17 +54,15 @@ class ParquetRowReader(RowReader):
         self._names = [column.name if column in present else None for column in table.columns]
 
     def records(self) -> Iterator[Any]:
-        """Yield the rows."""
         for portion in self.portions():
             yield from self.records_of(portion)
 
     def portions(self) -> Iterator[Any]:
-        """Yield the rows as Arrow batches."""
         wanted = [name for name in self._names if name is not None]
         yield from self._file.iter_batches(_BATCH_ROWS, columns=wanted)
 
     def good_columns_of(self, portion: Any) -> Columns | None:
-        """Return the table's columns, and count the rows, if all are surely good."""
+        """Return the columns, and count the rows, if surely good."""
         arrays = self._arrays_of(portion)
         assert self._table is not None
         if not len(portion) or not self._table.surely_allows(self._pa, arrays):
@@ -84,7 +80,7 @@ class ParquetRowReader(RowReader):
         return columns
 
     def columns_of(self, portion: Any) -> Columns:
-        """Return the table's columns, and count the rows."""
+        """Return the columns, and count the rows."""
         self.number += len(portion)
         return self._columns_of(portion)
 
@@ -99,21 +95,18 @@ class ParquetRowReader(RowReader):
         )
 
     def records_of(self, portion: Any) -> Iterator[Any]:
-        """Yield the rows of a portion, and count them."""
         rows = zip(*self._columns_of(portion), strict=True)
         for self.number, row in enumerate(rows, self.number + 1):  # noqa: B020 - counts on
             yield row
 
     def values(self, record: tuple[object, ...]) -> tuple[object, ...]:
-        """Return the record."""
         return record
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
     def _arrays_of(self, portion: Any) -> dict[str, Any]:
-        """Return the present columns: times as Unix milliseconds, texts plain."""
+        """Return the present columns, times as Unix milliseconds."""
         arrays = {}
         for column in self._columns:
             if column.name in self._names:
@@ -141,13 +134,11 @@ class ParquetRowWriter(RowWriter):
         self._batched = 0  # rows in them
 
     def write(self, row: tuple[Any, ...]) -> None:
-        """Write a row."""
         self._rows.append(row)
         if len(self._rows) >= self._group_rows:
             self._write_group()
 
     def write_columns(self, columns: Columns) -> bool:
-        """Write many rows, given by column."""
         self._batch_rows()
         self._add_batch(columns)
         if self._batched >= self._group_rows:
@@ -155,7 +146,7 @@ class ParquetRowWriter(RowWriter):
         return True
 
     def write_portion(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Write some rows, and hold no Python objects of them."""
+        """Write rows, and hold no Python objects of them."""
         self._rows.extend(rows)
         self._batch_rows()
         if self._batched >= self._group_rows:
@@ -204,7 +195,7 @@ def load_pyarrow(path: Path) -> Any:
 
 
 def check_case(path: str, found: Collection[str], names: Iterable[str]) -> None:
-    """Raise TraceError for a column whose name differs from one of `names` only by case.
+    """Raise TraceError for a name that differs from one of `names` only by case.
 
     Spark would read the column, Arrow would not.
     """
@@ -217,7 +208,7 @@ def check_case(path: str, found: Collection[str], names: Iterable[str]) -> None:
 
 
 def check_type(pa: Any, path: Path, schema: Any, column: Column) -> None:
-    """Raise TraceError if a column has a type that does not hold its values."""
+    """Raise TraceError if a column's type does not hold its values."""
     found = schema.field(column.name).type
     if column.is_time and pa.types.is_timestamp(found):
         return
@@ -228,7 +219,7 @@ def check_type(pa: Any, path: Path, schema: Any, column: Column) -> None:
 
 
 def _check_magic(path: Path) -> None:
-    # pyarrow's messages for these are longer and say less.
+    # pyarrow's message says less.
     with path.open("rb") as file:
         if file.read(len(_MAGIC)) != _MAGIC:
             raise TraceError(f"{path}: not a Parquet file")
@@ -255,13 +246,12 @@ def _text_kinds(types: Any) -> tuple[Callable[[Any], bool], ...]:
 
 
 def _list_kinds(types: Any) -> tuple[Callable[[Any], bool], ...]:
-    """Return the predicates of lists, first of those with offsets."""
     views = types.is_list_view, types.is_large_list_view
     return types.is_list, types.is_large_list, *views, types.is_fixed_size_list
 
 
 def _plain(pa: Any, array: Any, wanted: ColumnType) -> Any:
-    """Return texts and lists of texts with offsets: other programs write views, too."""
+    """Return texts with offsets: other programs write views, too."""
     found = array.type
     if wanted is ColumnType.TEXT and not _is_plain_text(pa, found):
         return array.cast(pa.large_string())
@@ -278,7 +268,7 @@ def _is_plain_text(pa: Any, found: Any) -> bool:
 
 
 def _listed(pa: Any, array: Any, scalars: Callable[[Any], list[Any]]) -> list[Any]:
-    """Return an array as Python values; for lists `to_pylist` would be several times slower."""
+    """Return Python values; for lists `to_pylist` is several times slower."""
     if not pa.types.is_list(array.type) and not pa.types.is_large_list(array.type):
         return scalars(array)
     ends = array.offsets.to_pylist()
@@ -294,7 +284,7 @@ def _listed(pa: Any, array: Any, scalars: Callable[[Any], list[Any]]) -> list[An
 
 
 def unix_ms(pa: Any, array: Any) -> Any:
-    """Return timestamps as Unix milliseconds, rounded down; without a time zone they are UTC."""
+    """Return timestamps as Unix milliseconds, rounded down; UTC without a zone."""
     unit = array.type.unit
     counts = array.cast(pa.int64())
     if unit == "s":
@@ -324,7 +314,7 @@ def _scalars(pa: Any, array: Any) -> list[Any]:
 
 
 def _array(pa: Any, column: Sequence[Any], kind: Any) -> Any:
-    """Return an array; for lists `pa.array` alone would be several times slower."""
+    """Return an array; for lists `pa.array` is several times slower."""
     if not pa.types.is_list(kind) or None in column:
         return pa.array(column, kind)
     ends = pa.array([0, *accumulate(map(len, column))], pa.int32())

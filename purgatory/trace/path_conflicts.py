@@ -1,7 +1,6 @@
 """Refuses outputs that would replace an input, or become part of one, before a file is opened.
 
-Files are compared by identity: through links, hard links, mounts, and in the directories of an
-input. Any thread.
+Files are compared by identity, through links and mounts. Any thread.
 """
 
 import contextlib
@@ -37,8 +36,7 @@ def check_outputs(outputs: Mapping[str, object], inputs: Iterable[object]) -> No
     """Raise `PathConflict` if an output would replace an input or become part of one.
 
     `outputs`: paths by the names of their arguments, or None. Paths may be Spark's: patterns, and
-    URIs (compared by name if on other machines). An empty path, as from an unset variable, raises,
-    too.
+    URIs (compared by name if on other machines). An empty path raises, too.
     """
     sources = [str(path) for path in inputs if path is not None]
     _check_not_empty([("an input", path) for path in sources] + [*outputs.items()])
@@ -57,8 +55,8 @@ def _check_not_empty(named: Iterable[tuple[str, object]]) -> None:
 def file_to_replace(path: str | Path, name: str) -> Path:
     """Return the file that a rename may replace: the path without links.
 
-    `name` begins the message of `PathConflict`, raised for an empty path, for anything but a
-    regular file (a rename would put a file in the place of a device), and for a read-only file.
+    `name` begins the message of `PathConflict`, raised for an empty path, a read-only file, and
+    anything but a regular file, such as a device.
     """
     if not str(path):
         raise PathConflict(f"{name}: the path is empty; expected the name of a file")
@@ -76,7 +74,7 @@ def keep_mode(target: Path, draft: Path) -> None:
 
 
 def check_writable(path: str | Path, name: str) -> None:
-    """Raise `PathConflict` for a file without write permission, which a rename would ignore."""
+    """Raise `PathConflict` for a read-only file, which a rename would replace."""
     try:
         mode = Path(path).stat().st_mode
     except OSError:  # no file, or the writer will report the error
@@ -106,7 +104,7 @@ def _inputs(text: str) -> list[_Input]:
 
 
 def _local(text: str) -> Path:
-    """Return the path without links; an address elsewhere begins with its scheme."""
+    """Return the path without links; elsewhere with its scheme."""
     if os.path.lexists(text) or not _SCHEME.match(text):
         return Path(os.path.realpath(text))
     parts = urlsplit(text)

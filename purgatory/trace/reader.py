@@ -1,4 +1,4 @@
-"""Reads the tables of a trace as streams: constant memory, every row checked, in order if asked.
+"""Reads the tables of a trace as streams: constant memory, every row checked.
 
 A reader and iterators of a file belong to one thread.
 """
@@ -43,9 +43,9 @@ _LOOK_AHEAD: Final = 10_000
 
 
 class Reader(Generic[RowT]):
-    """An iterator over the rows of a single file, or of the files of a directory sorted by name.
+    """An iterator over the rows of a file, or of a directory's files sorted by name.
 
-    Closes itself at the end and on an error; to leave earlier, use a `with` block or `close`.
+    Closes itself at the end and on an error; else use a `with` block or `close`.
     """
 
     def __init__(self, path: StrPath, table: Table[RowT], on_bad: OnBad | None = None) -> None:
@@ -62,7 +62,7 @@ class Reader(Generic[RowT]):
 
     def __iter__(self) -> Iterator[RowT]:
         self._check_open()
-        # The generator itself, so that a `for` loop makes no Python call for each row.
+        # The generator itself: no Python call for each row.
         return self._rows
 
     def __next__(self) -> RowT:
@@ -70,12 +70,12 @@ class Reader(Generic[RowT]):
         return next(self._rows)
 
     def where(self, number: int | None = None) -> str:
-        """Return the place of the last row, or of a number of the last batch."""
+        """Return the place of the last row, or of a number."""
         row_reader = self._row_reader
         return f"{self._file}, {row_reader.unit} {row_reader.number if number is None else number}"
 
     def close(self) -> None:
-        """Close the file; to read on is a `TraceError` then."""
+        """Close the file; reading on raises `TraceError`."""
         self._closed = True
         self._rows.close()
         self._row_reader.close()
@@ -89,7 +89,7 @@ class Reader(Generic[RowT]):
     def batches(self) -> Generator[Batch, None, None]:
         """Yield the rows by column, in batches: instead of iterating, with the same checks.
 
-        A batch of Parquet is checked by column, and row by row only if it may have a bad row.
+        Parquet is checked by column, and row by row only if a row may be bad.
         """
         self._check_open()
         portions = self._portions()
@@ -129,7 +129,6 @@ class Reader(Generic[RowT]):
             records.close()
 
     def _checked(self, records: Iterator[Any], rest: Iterable[Any]) -> Iterator[RowT]:
-        """Make rows; look for more bad rows in `rest`, too."""
         make = self.table.make
         for record in records:
             try:
@@ -170,7 +169,6 @@ class Reader(Generic[RowT]):
             raise TraceError(f"{self._file}{place}: {reason(error)}") from error
 
     def _bad_rows_error(self, first: BadRow, records: Iterator[Any]) -> BadRows:
-        """Report the next bad rows, too."""
         bad = [first]
         try:
             for record in islice(records, _LOOK_AHEAD):
@@ -199,13 +197,12 @@ def read_events(path: StrPath, *, on_bad: OnBad | None = None) -> Reader[KeyEven
     """Read a table of key events; without a column `hold_ms` or `failed`, none is held or failed.
 
     The suffix names the format: `.parquet`, `.csv`, `.jsonl`, `.ndjson` or `.json` (JSON lines),
-    the text formats also with `.gz`. `path` may be a directory of such files. Rows come in the
-    order of the file.
+    the text formats also with `.gz`. `path` may be a directory of such files. Rows come in file
+    order.
 
     A bad row raises `BadRows`, after the good rows before; with `on_bad` the function gets the row,
     and reading continues (see `SkippedRows`). A file that cannot be read, or lacks a column, raises
-    `TraceError`: at once if the beginning of the file shows the fault, else when reading comes to
-    the place.
+    `TraceError`.
     """
     return Reader(path, EVENTS, on_bad)
 
@@ -223,7 +220,7 @@ def read_outcomes(path: StrPath, *, on_bad: OnBad | None = None) -> Reader[Outco
 def table_of(path: StrPath) -> Table[Any]:
     """Return the table of a file, or of the first file of a directory, by its columns.
 
-    JSON lines without a row, and an empty directory, have no columns: there the name decides.
+    Without columns, as in an empty directory, the name decides.
     """
     files = files_of(path)
     file = files[0] if files else Path(path)
@@ -240,7 +237,6 @@ def _table_by_name(path: StrPath) -> Table[Any] | None:
 
 
 def _no_rows(path: StrPath, table: Table[Any]) -> NoRows:
-    """Return the reader of an empty directory, if it is the directory of the table."""
     found = _table_by_name(path)
     if found is None or found.name != table.name:
         raise TraceError(f"{path}: an empty directory; expected a table of {table.name}")
@@ -258,9 +254,9 @@ def _open_bound(file: Path, table: Table[Any]) -> RowReader:
 
 
 def in_order(rows: Reader[RowT]) -> Iterator[RowT]:
-    """Yield rows; raise `OutOfOrder`, naming the row, where time goes backwards.
+    """Yield rows; raise `OutOfOrder` where time goes backwards.
 
-    The time is that of the table's `time_column`. Closes `rows` at the end in any case.
+    Closes `rows` at the end in any case.
     """
     time_of = rows.table.time_of
     before: int | None = None
@@ -274,7 +270,7 @@ def in_order(rows: Reader[RowT]) -> Iterator[RowT]:
 
 
 def batches_in_order(rows: Reader[RowT]) -> Iterator[Columns]:
-    """Yield rows by column; refuse the same as `in_order`."""
+    """Do as `in_order`, by column."""
     place = rows.table.time_place
     before = INT64_MIN
     with rows:
@@ -289,7 +285,7 @@ def batches_in_order(rows: Reader[RowT]) -> Iterator[Columns]:
 
 
 def batches_by_time(rows: Reader[RowT]) -> Iterator[Columns]:
-    """Read all rows into memory, by column, in the order of `by_time`."""
+    """Do as `by_time`, by column."""
     columns: list[list[Any]] = [[] for _ in rows.table.columns]
     with rows:
         for batch in rows.batches():

@@ -14,9 +14,8 @@ class RowReader:
     """Reads one open file of rows; `number` is the line or row of the last record.
 
     `bind` comes first. Then rows are read in two steps, so that a bad row does not end the
-    iteration: `records` yields what the file holds, `values` makes values of the table's columns.
-    Or in portions of records: `portions`, then `columns_of`, if the format has columns, or
-    `records_of`.
+    iteration: `records`, then `values`. Or in portions: `portions`, then `columns_of`, if the
+    format has columns, or `records_of`.
 
     `unit`: of `number`. `errors`: what `records` raises if the file is damaged.
     """
@@ -26,7 +25,7 @@ class RowReader:
     number: int = 0
 
     def columns(self) -> Sequence[str]:
-        """Return the names of the columns, as far as the beginning has them."""
+        """Return the names of the columns, if known."""
         raise NotImplementedError
 
     def bind(self, table: Table[Any]) -> None:
@@ -48,17 +47,17 @@ class RowReader:
             yield portion
 
     def good_columns_of(self, portion: Any) -> Columns | None:
-        """Return columns if all rows are surely good, or None."""
+        """Return columns if surely good, or None."""
         del portion
         return None
 
     def columns_of(self, portion: Any) -> Columns | None:
-        """Return columns; None: use the records."""
+        """Return columns; None: use `records_of`."""
         del portion
         return None
 
     def records_of(self, portion: Any) -> Iterator[Any]:
-        """Yield the records of a portion, and set `number`."""
+        """Yield a portion's records, and set `number`."""
         for self.number, record in portion:
             yield record
 
@@ -73,14 +72,12 @@ class NoRows(RowReader):
     errors = ()
 
     def columns(self) -> Sequence[str]:
-        """Return no columns."""
         return ()
 
     def bind(self, table: Table[Any]) -> None:
         """Take any table."""
 
     def records(self) -> Iterator[Any]:
-        """Yield nothing."""
         return iter(())
 
     def close(self) -> None:
@@ -91,7 +88,7 @@ class RowWriter:
     """Writes rows into a file that the caller opens and closes."""
 
     def write(self, row: tuple[Any, ...]) -> None:
-        """Write a row; `BadValue`, and nothing is written, if the format cannot hold the row."""
+        """Write a row; `BadValue`, and nothing is written, if it cannot be held."""
         raise NotImplementedError
 
     def write_columns(self, columns: Columns) -> bool:

@@ -1,7 +1,7 @@
 """The union of one table of the journals of several servers.
 
-After a takeover a server may write rows again. So of equal rows the union has as many as the
-journal with most of them. For one thread.
+After a takeover a server may write rows again. So the union has as many equal rows as the journal
+with most. For one thread.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ def journals_below(path: StrPath, table: str) -> list[Path]:
 def union(readers: Sequence[Reader[RowT]], *, sort: bool = False) -> Iterator[RowT]:
     """Yield the rows of all, in order of time; `sort`: sort each first, in memory.
 
-    Raises OutOfOrder where the time of one goes backwards, and what a `Reader` raises.
+    Raises OutOfOrder where time goes backwards, and as `Reader`.
     """
     ordered = [by_time(one) if sort else in_order(one) for one in readers]
     numbered = [zip(repeat(number), rows) for number, rows in enumerate(ordered)]

@@ -3,10 +3,8 @@
 All formats, Spark's schemas and the rows of a journal derive from these.
 
 Times are Unix milliseconds, durations milliseconds, in the range of a signed 64-bit integer. A row
-made directly is not checked; readers and writers check each row.
-
-Checks by column are several times faster: so the reader yields checked batches. Immutable, batches
-by agreement; any thread.
+made directly is not checked; readers and writers check each row. Immutable, batches by agreement;
+any thread.
 """
 
 from __future__ import annotations
@@ -31,8 +29,8 @@ class Column(NamedTuple):
     """A column: the rule for its values, and `beside`, the column that the rule depends on.
 
     A column with a `default` may be absent from a file, and null in a row. A `rare` column is
-    written only if a row needs it; its default is 0 or False. Such columns come last. `is_time`:
-    Unix milliseconds, read from timestamps, too. `has_few`: few distinct values.
+    written only if a row needs it, and comes last; its default is 0 or False. `is_time`: Unix
+    milliseconds, read from timestamps, too. `has_few`: few distinct values.
     """
 
     rule: ValueRule
@@ -57,7 +55,7 @@ class Column(NamedTuple):
 OpId = Annotated[str, Column(rules.NAME)]
 Kind = Annotated[str, Column(rules.TEXT, default="", has_few=True)]
 Time = Annotated[int, Column(rules.TIME, is_time=True)]
-#: In a row that the product writes; a deadline may be later than any row of a trace.
+#: A deadline may be later than any row of a trace.
 AnyTime = Annotated[int, Column(rules.INTEGER, is_time=True)]
 Milliseconds = Annotated[int, Column(rules.INTEGER)]
 
@@ -74,7 +72,7 @@ class Operation(NamedTuple):
 
     @property
     def deadline_ms(self) -> int:
-        """The last millisecond at which an event still completes the operation, unless extended."""
+        """The last millisecond at which an event counts, unless extended."""
         return self.submitted_ms + self.timeout_ms
 
 
@@ -126,8 +124,8 @@ class JobRow(NamedTuple):
 
     `due_ms` and `began_ms` are of the last attempt. `queue_ms` is `began_ms - due_ms`, `run_ms` is
     `ended_ms - began_ms`. `began_ms`, `queue_ms` and `run_ms` are None if no attempt has ended the
-    job. `worker`: the connection with the job at the end. `error`: of the last attempt if that
-    has failed, or the reason of a cancellation.
+    job. `worker`: the job's last connection. `error`: of the last attempt, or the reason of a
+    cancellation.
     """
 
     job_id: OpId
@@ -176,9 +174,9 @@ def batched(rows: Iterable[tuple[Any, ...]]) -> Iterator[Columns]:
 
 
 def first_going_back(times: Sequence[int], before: int) -> int | None:
-    """Return the place of the first time that is below the last one; `before`: before them all.
+    """Return the place of the first time below its predecessor, or of a NaN.
 
-    Or the place of a NaN, which a row made directly may have.
+    `before`: before them all.
     """
     if not before <= times[0]:
         return 0
@@ -191,8 +189,8 @@ def first_going_back(times: Sequence[int], before: int) -> int | None:
 class Table(Generic[RowT]):
     """A kind of table: the class of its rows, and their columns in order.
 
-    `make` makes a row of values of any type, one for each column: None stands for a default, and
-    the first bad one raises BadValue. A trace is in order of `time_column`.
+    `make` makes a row of a value for each column: None stands for a default; the first bad one
+    raises BadValue.
     """
 
     name: str
@@ -217,14 +215,11 @@ class Table(Generic[RowT]):
         return attrgetter(self.time_column)
 
     def without_rare_columns(self) -> Table[RowT]:
-        """Return the table for files in which no row needs a rare column."""
+        """Return the table without its rare columns."""
         return replace(self, columns=tuple(c for c in self.columns if not c.rare))
 
     def make_columns(self, *columns: list[Any]) -> Columns | None:
-        """Return columns of values of any type with their defaults; None if a row may be bad.
-
-        Needs at least one row.
-        """
+        """Return columns with their defaults; None if a row may be bad. Needs a row."""
         made: dict[str, list[Any]] = {}
         for column, values in zip(self.columns, columns, strict=True):
             name, rule, default = column.name, column.rule, column.default
@@ -236,9 +231,9 @@ class Table(Generic[RowT]):
         return tuple(made.values())
 
     def surely_allows(self, pa: Any, arrays: Mapping[str, Any]) -> bool:
-        """Tell whether the rows of Arrow arrays are good beyond doubt; needs at least one.
+        """Tell whether Arrow arrays are good beyond doubt; needs at least one row.
 
-        `pa`: pyarrow. `arrays`: by column, without columns missing in the file.
+        `arrays`: by column, without missing ones.
         """
         return not any(array.null_count for array in arrays.values()) and all(
             column.rule.all_surely_good(pa, arrays[column.name], arrays.get(column.beside))
@@ -312,7 +307,7 @@ TABLES: Final[tuple[Table[Any], ...]] = (OPERATIONS, EVENTS, OUTCOMES, EXTENSION
 
 
 def table_named(name: str) -> Table[Any] | None:
-    """Return the table of a journal whose file or directory has this name, also with a suffix."""
+    """Return a journal's table by file name, also with a suffix."""
     stem = name.partition(".")[0]
     return next((table for table in (*TABLES, JOBS) if table.name == stem), None)
 

@@ -68,7 +68,6 @@ class CsvRowReader(_TextReader):
             raise
 
     def columns(self) -> Sequence[str]:
-        """Return the names in the header line."""
         return self._columns
 
     def bind(self, table: Table[Any]) -> None:
@@ -81,7 +80,6 @@ class CsvRowReader(_TextReader):
         ]
 
     def records(self) -> Iterator[Any]:
-        """Yield lists of fields, for `values`."""
         reader = self._records
         begins = reader.line_num + 1
         for fields in reader:
@@ -91,7 +89,6 @@ class CsvRowReader(_TextReader):
                 yield fields
 
     def values(self, fields: list[str]) -> list[object]:
-        """Return the values of the table's columns; raises `BadValue`."""
         if len(fields) != len(self._columns):
             count = len(self._columns)
             raise BadValue("", fields, f"{count} fields and not {len(fields)}")
@@ -128,7 +125,6 @@ class CsvRowWriter(_TextWriter):
         self._minimal.writerow(table.names)
 
     def write(self, row: tuple[Any, ...]) -> None:
-        """Write a row; `BadValue`, and nothing is written, if CSV cannot hold the row."""
         cells = [
             to_text(column, value)
             for to_text, column, value in zip(self._to_text, self._table.columns, row, strict=True)
@@ -155,7 +151,7 @@ class JsonRowReader(_TextReader):
         self._names: tuple[str, ...] = ()
 
     def columns(self) -> Sequence[str]:
-        """Return the names in the first line, if that is an object."""
+        """Return the first line's names."""
         with _open_text(self._path, newline="\n") as file:
             first = next((line for line in file if not line.isspace()), "")
         try:
@@ -168,7 +164,6 @@ class JsonRowReader(_TextReader):
         self._names = table.names
 
     def records(self) -> Iterator[Any]:
-        """Yield the lines, for `values`."""
         for self.number, line in enumerate(self._lines, 1):  # noqa: B020 - it does not
             if self.number == 1 and is_binary(line):
                 raise TraceError(f"{self._path}: not UTF-8 text")
@@ -176,7 +171,6 @@ class JsonRowReader(_TextReader):
                 yield line
 
     def values(self, line: str) -> Iterator[object]:
-        """Return the values of the table's columns; raises `BadValue`."""
         return map(object_of(line).get, self._names)
 
 
@@ -186,14 +180,13 @@ class JsonRowWriter(_TextWriter):
     _encode = staticmethod(json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode)
 
     def write(self, row: tuple[Any, ...]) -> None:
-        """Write a row."""
         self._text.write(self._encode(dict(zip(self._table.names, row, strict=True))) + "\n")
 
 
 def _open_text(path: Path, newline: str) -> io.TextIOWrapper:
     """Open a file for reading, decompressing `.gz`; drop a byte order mark.
 
-    Bad bytes become lone surrogates, which validation refuses, so that reading continues.
+    Bad bytes become lone surrogates, which validation refuses.
     """
     opened = gzip.GzipFile if is_gzip(path) else open
     raw = opened(path, "rb")
@@ -201,9 +194,9 @@ def _open_text(path: Path, newline: str) -> io.TextIOWrapper:
 
 
 def _wrap_text(file: IO[bytes], path: Path) -> io.TextIOWrapper:
-    """Return a text stream that writes into an open file, compressed if `path` ends in `.gz`.
+    """Return a text stream into an open file, compressed if `path` ends in `.gz`.
 
-    Closing the result leaves `file` open. The same rows always give the same bytes.
+    Closing it leaves `file` open. The same rows give the same bytes.
     """
     raw = gzip.GzipFile("", "wb", 6, file, mtime=0) if is_gzip(path) else _UnclosedFile(file)
     return io.TextIOWrapper(raw, "utf-8", newline="")  # type: ignore[arg-type]
@@ -244,7 +237,6 @@ def object_of(line: str) -> dict[str, object]:
 
 
 def _integer_from(cell: str) -> object:
-    """Return the integer, None, or else the cell, which validation refuses."""
     if not cell:
         return None
     try:
@@ -255,7 +247,6 @@ def _integer_from(cell: str) -> object:
 
 
 def _truth_from(cell: str) -> object:
-    """Return the truth, None, or else the cell, which validation refuses."""
     return _TRUTHS.get(cell.lower(), cell) if cell else None
 
 

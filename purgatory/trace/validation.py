@@ -1,7 +1,7 @@
 """Rules: which values a column of a trace may hold, and the texts of errors.
 
-Each rule is for a value, a column, and an Arrow array. A column or array that does not pass is
-checked value by value. Immutable; any thread.
+Each rule is for a value, a column, and an Arrow array. What does not pass is checked value by
+value. Immutable; any thread.
 """
 
 import enum
@@ -44,11 +44,10 @@ class ColumnType(enum.Enum):
 class ValueRule(NamedTuple):
     """Which values a column may hold. Types are exact: True is no integer.
 
-    Each function also takes what stands `beside`: in the column that the rule depends on, checked
-    before. `fault` returns what is expected instead of a value; empty if the value is good.
-    `all_good`: whether all values of a column are good, at least one. `all_surely_good`: with
-    pyarrow, whether those of an Arrow array without nulls are good beyond doubt. `plain`: an
-    expression that is true of most good values and of no bad one, and calls next to nothing.
+    Each function also takes the column `beside`, checked before. `fault` returns what is expected
+    instead of a value; empty if good. `all_good`: whether all values of a column are good, at least
+    one. `all_surely_good`: whether an Arrow array without nulls is good beyond doubt. `plain`: a
+    cheap expression that is true of most good values and of no bad one.
     """
 
     type: ColumnType
@@ -74,7 +73,7 @@ def _are_texts(values: list[Any], _beside: Any = None) -> bool:
 
 
 def _is_encodable(text: str) -> bool:
-    """Tell whether UTF-8 can hold a text: readers turn bad bytes into lone surrogates."""
+    """Tell whether UTF-8 can hold a text, which may have lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -101,8 +100,6 @@ def _are_names_in_array(pa: Any, array: Any, _beside: Any) -> bool:
 
 
 def _one_of(names: tuple[str, ...], expected: str) -> ValueRule:
-    """Return the rule of a text that is one of some names."""
-
     def fault(value: Any, _beside: Any) -> str:
         return "" if value in names else expected
 

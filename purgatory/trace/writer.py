@@ -34,11 +34,10 @@ from purgatory.trace.tables import (
 class Writer(Generic[RowT]):
     """Writes a file in a `with` block; the file appears, or is replaced, at the end of the block.
 
-    Until then the rows are in a hidden file beside it, removed after an exception. A link stays a
-    link, and a replaced file keeps its mode. After a failed write, later writes and the end of the
-    block raise `TraceError`, so no torn file appears. `count` is the number of rows written.
-    A rare column is in the file only if a row needs it; the first such row makes the writer copy
-    the rows before it.
+    Until then the rows are in a hidden file beside it, removed after an exception. Links and modes
+    stay. After a failed write, later writes and the end of the block raise `TraceError`. `count`:
+    of the rows written. A rare column is in the file only if a row needs it; the writer then copies
+    the rows before.
     """
 
     def __init__(self, path: StrPath, table: Table[RowT]) -> None:
@@ -90,7 +89,7 @@ class Writer(Generic[RowT]):
                 self.write(row)  # type: ignore[arg-type]
 
     def _try_write_columns(self, columns: Columns, checked: bool) -> bool:
-        """Write all at once; False, and nothing is written, if a row needs a closer look."""
+        """Write all at once; False, and nothing is written, if a row may be bad."""
         if self._row_writer is None or not columns[0]:
             return False
         good = columns if checked else self.table.make_columns(*columns)
@@ -165,17 +164,16 @@ class Writer(Generic[RowT]):
         self._hidden.replace(self._target)
 
     def _discard(self) -> None:
-        """Close what is open and remove the hidden file, if any."""
         row_writer, self._row_writer = self._row_writer, None
         file, self._file = self._file, None
         if row_writer is not None:
-            # May fail like the reported write before.
+            # May fail like the write before.
             with contextlib.suppress(OSError, ValueError):
                 row_writer.close()
         with contextlib.suppress(OSError):
             if file is not None:
                 file.close()
-        # Also without a known file: an interrupt may have come before the assignment.
+        # Also if an interrupt came before the assignment.
         with contextlib.suppress(OSError):
             self._hidden.unlink(missing_ok=True)
 
@@ -189,11 +187,11 @@ def write_operations(path: StrPath) -> Writer[Operation]:
 
 
 def write_events(path: StrPath) -> Writer[KeyEvent]:
-    """Write a table of key events, in the format that the suffix names, as `read_events` does.
+    """Write a table of key events, in the format of the suffix, as `read_events`.
 
     `with write_events(path) as out: out.write(row)`. Rows are checked as on reading (`BadRows`);
-    CSV refuses a key of an operation that contains '|'. The columns `hold_ms` and `failed` are in
-    the file only if an event is held or failed. A file that cannot be written is a `TraceError`.
+    CSV refuses a key of an operation that contains '|'. A file that cannot be written raises
+    `TraceError`.
     """
     return Writer(path, EVENTS)
 

@@ -1,6 +1,6 @@
 """callback_kind: classifies a callable in one call.
 
-Worth it: see docs/mechanisms.md. Compiled only, as `gc_tracking`. Any thread.
+See docs/mechanisms.md. Compiled only, as `gc_tracking`. Any thread.
 """
 
 from typing import TYPE_CHECKING, Final

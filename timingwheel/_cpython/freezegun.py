@@ -21,7 +21,6 @@ _INSPECTED_FRAMES: Final = 5
 
 def monotonic_ns(real: Callable[[], int] = time.monotonic_ns) -> int:
     """Return the monotonic clock's nanoseconds, frozen or not."""
-    # Looked up at each call: freezegun replaces it in the module.
     read = time.monotonic_ns
     return read() if read is real else _frozen_ns(_INSPECTED_FRAMES)
 

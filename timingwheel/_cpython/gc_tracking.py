@@ -4,8 +4,7 @@ A full collection visits every tracked object. A pending task is in use, so the 
 and tracks it again once it has ended: then it may be garbage, because a callback often refers to
 the object that holds the task.
 
-Worth it: see docs/mechanisms.md. Compiled only: setup.py builds all extensions or none, so the C
-part exists exactly where the code is compiled. Any thread.
+Worth it: see docs/mechanisms.md. Compiled only: setup.py builds all extensions or none. Any thread.
 """
 
 from typing import TYPE_CHECKING, Final

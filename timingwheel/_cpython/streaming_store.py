@@ -1,12 +1,9 @@
 """clear_slot_streaming: clear a slot of a large list without waiting for main memory.
 
 Else a cancel in random order would wait for the slot, only to write None. The C part writes past
-the caches. What the nearer caches still hold is better written the ordinary way: see
-`bucket.STREAMING_STORE_DISTANCE`.
+the caches; what they still hold is written the ordinary way: see `bucket.STREAMING_STORE_DISTANCE`.
 
-Worth it: cancelling in random order takes 503 ns a timer instead of 621 ns with a million of them
-(medians of 9 alternating runs), 362 ns instead of 411 ns with 100,000 (medians of 5;
-`benchmarks/bench_timer.py --one fill timingwheel 1000000`).
+Worth it: see docs/mechanisms.md.
 
 Compiled only, where sections are atomic. Any thread that may change the list.
 """

@@ -90,11 +90,10 @@ class NanosecondClockReader(ClockReader):
         self._read_ns: Callable[[], int] = clock.now_ns  # type: ignore[attr-defined]
 
     def now_ns(self) -> i64:
-        """Return the time."""
-        while True:  # as in ClockReader
+        while True:  # likewise
             last_ns, offset_ns = self._last_ns, self._offset_ns
             read_ns = self._read_ns()
-            if type(read_ns) is not int:  # as in ClockReader
+            if type(read_ns) is not int:
                 read_ns = check_reading("now_ns of the clock", read_ns, "nanoseconds")
             now_ns = read_ns + offset_ns
             if now_ns >= last_ns:

@@ -41,8 +41,8 @@ def to_ns(delay: object, name: str = "delay") -> i64:
 
     `delay`: seconds (int, float) or a timedelta. A float counts as its printed decimal number: 16.1
     s are 16,100,000,000 ns, although the float is a little more. More than 2**62 ns count as 2**62
-    ns. `name`: the caller's name of `delay`, for errors. Raises TypeError for a value that is not a
-    number, ValueError for NaN, infinity, a negative delay and more than 146 million years.
+    ns. `name`: of `delay`, for errors. Raises TypeError for a value that is not a number,
+    ValueError for NaN, infinity, a negative delay and more than 146 million years.
     """
     if type(delay) is float and 0.0 <= delay < FAST_PATH_MAX_S:
         delay_ns: i64 = int(delay * 1e9)
@@ -54,7 +54,7 @@ def to_ns(delay: object, name: str = "delay") -> i64:
 
 
 def delay_to_ns(name: str, delay: object) -> int:
-    """Convert a delay as `to_ns`, without a fast path; `name` is for the error."""
+    """Convert a delay as `to_ns`, without a fast path."""
     delay_ns = seconds_to_ns(name, delay)
     # Less than a nanosecond below 0 is 0, rounded up.
     if delay_ns < 0 or (delay_ns == 0 and (number := plain_number(delay)) and number < 0):

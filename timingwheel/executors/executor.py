@@ -1,7 +1,7 @@
 """Executors: decide in which thread due tasks run.
 
-A timer dispatches whole buckets. To run a bucket twice, or from two threads, is harmless: each task
-is taken from it once. Locks are re-entrant: a finalizer in the thread holding one may add a task.
+A timer dispatches whole buckets. A bucket may run twice, or in two threads: each task is taken from
+it once. Locks are re-entrant: a finalizer in the thread holding one may add a task.
 """
 
 from collections import deque
@@ -41,7 +41,7 @@ class LockingExecutor(Protocol):
     """An executor whose threads need a lock."""
 
     def holds_lock(self) -> bool:
-        """Return whether the calling thread has the lock, so must not wait for the threads."""
+        """Return whether the calling thread has the lock, and so must not wait."""
 
 
 class _InlineQueue:
@@ -53,10 +53,9 @@ class _InlineQueue:
 
 
 class InlineExecutor:
-    """Runs tasks in the thread that advances the clock.
+    """Runs tasks in the thread that advances the clock, or adds a task that is already due.
 
-    A task that is already due when added runs in the adding thread. A task added from inside
-    another task runs after the outer task. One instance may serve several timers and threads.
+    A task added from inside another task runs after it. Any thread; several timers may share it.
 
     A KeyboardInterrupt or SystemExit of a task in the main thread ends the run early; the next
     thread using the executor continues.

@@ -122,7 +122,6 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _tables_of(journal: str) -> list[Path | str]:
-    """Return the tables of a journal, or the journal itself if it is a table."""
     folder = Path(journal)
     names = ("outcomes", "operations", "jobs")
     beside = folder.iterdir() if journal and folder.is_dir() else ()

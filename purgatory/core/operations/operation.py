@@ -2,9 +2,8 @@
 
 Many threads act on an operation at once. Its lock guards a few plain fields (see `OperationState`)
 for a few lines without a call, never while user code runs, and never together with another lock of
-the package: nothing that a callback does can deadlock. Operations may share a lock: see
-`timingwheel.lowlevel.shared_lock`. Compiled, those lines are an atomic section, without a lock, or
-with a cheap lock where there is no interpreter lock.
+the package: no callback can deadlock. Operations may share a lock: see
+`timingwheel.lowlevel.shared_lock`. Compiled, those lines are an atomic section.
 
 Frequent work is written as functions, here and in `outcome_race`: compiled, a method of a class
 that may be subclassed is looked up at each call.
@@ -36,8 +35,8 @@ class DelayedOperation(OperationState):
     """Waits for a condition, at most `timeout` seconds (or a timedelta).
 
     Subclass it: `try_complete` checks the condition, `on_complete` and `on_expiration` react.
-    Submit it once, with `Purgatory.try_complete_else_watch`. The other methods may be called from
-    any thread. Raises TypeError and ValueError for a bad timeout.
+    Submit it once, with `Purgatory.try_complete_else_watch`. Any thread may call the other methods.
+    Raises TypeError and ValueError for a bad timeout.
     """
 
     __slots__ = ()
@@ -48,7 +47,7 @@ class DelayedOperation(OperationState):
         return self._op_outcome is COMPLETED or self._op_outcome is EXPIRED
 
     def force_complete(self) -> bool:
-        """Complete it, condition or not. True for exactly one caller among all enders.
+        """Complete it, condition or not. True for exactly one caller.
 
         `on_complete` has run when this returns, with two exceptions. If another thread runs the
         operation's actions (or `try_complete` calls this), the busy thread runs `on_complete` next.
@@ -58,7 +57,7 @@ class DelayedOperation(OperationState):
         return finish(self, COMPLETED)
 
     def cancel(self) -> bool:
-        """End the operation uncompleted, off the wheel and watch lists. True if done here."""
+        """End the operation uncompleted. True if done here."""
         check_not_forked(self)
         return finish(self, CANCELLED)
 
@@ -104,9 +103,9 @@ class DelayedOperation(OperationState):
 
 
 def attach(operation: OperationState, owner: OperationOwner) -> bool:
-    """Make an operation belong to a purgatory. False if ended before.
+    """Make an operation belong to a purgatory.
 
-    ValueError if the operation was submitted before.
+    False if ended before. ValueError if submitted before.
     """
     attached = False
     try:
@@ -134,7 +133,7 @@ def _attach(operation: OperationState, owner: OperationOwner) -> bool:
 
 
 def detach(operation: OperationState, for_ever: bool = False) -> bool:
-    """Make a pending operation belong to no purgatory again. False if ended; the owner stays.
+    """Undo `attach`. False if ended; the owner stays.
 
     `for_ever`: end it as cancelled, without a callback.
     """
@@ -155,7 +154,7 @@ def _detach(operation: OperationState, for_ever: bool) -> bool:
 
 
 def check_not_forked(operation: OperationState) -> None:
-    """Raise PurgatoryForked if it belongs to a purgatory from before a fork."""
+    """Raise PurgatoryForked if its purgatory is from before a fork."""
     owner = operation._op_owner
     if owner is not None:
         owner.check_not_forked()

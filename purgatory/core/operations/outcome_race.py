@@ -2,14 +2,14 @@
 
 The thread that sets `_op_outcome` wins the race, once, and takes the operation off the wheel and
 the watch lists. *Actions* follow: call `try_complete` (again), then the callbacks. One thread at a
-time runs the actions of an operation. A thread that finds the operation busy leaves a flag and
-returns; the busy thread checks the flag before leaving. So no check is lost, and the methods of an
-operation never overlap. For a limited event the flag comes with a `Claim`.
+time runs the actions of an operation. A thread that finds the operation busy leaves a flag; the
+busy thread checks the flag before leaving. So no check is lost, and the methods of an operation
+never overlap. For a limited event the flag comes with a `Claim`.
 
 The callbacks: `on_complete` when completed; `on_complete`, then `on_expiration` when expired;
 `on_cancel` when cancelled; `on_failure` when failed. Each is called at most once, under no lock. An
-exception is reported to the owner and stops nothing. From `MAX_NESTED` nested callbacks on, further
-callbacks are deferred, or a long chain would end in a RecursionError.
+exception is reported and stops nothing. From `MAX_NESTED` nested callbacks on, further callbacks
+are deferred: a long chain must not end in a RecursionError.
 
 A KeyboardInterrupt may come at any call or loop. An interrupted thread first does the remaining
 stages: a finished operation gets its callbacks, unless a second interrupt comes.
@@ -57,8 +57,7 @@ log: logging.Logger = logging.getLogger(__name__)
 _gc_track: Final = gc_track
 _thread_dict: Final = thread_dict
 
-# How often a thread without memory tries to take an operation off its lists. Limited: a key may
-# raise MemoryError for ever.
+# Attempts of a thread without memory: a key may raise MemoryError for ever.
 MAX_ATTEMPTS: Final = 200
 
 # What `_next_action` returns.
@@ -93,8 +92,8 @@ class CallbackDepth:
 class OutermostCallback:
     """A mark that one callback at a time takes, instead of looking up the depth of its thread.
 
-    Callbacks inside see it active, and are counted. Saves 8 % of a pair of submission and
-    completion (callgrind).
+    Callbacks inside see it active, and are counted. Saves 8 % of submission and completion
+    (callgrind).
     """
 
     __slots__ = ("active",)
@@ -112,7 +111,7 @@ OUTERMOST_CALLBACK: Final = OutermostCallback()
 
 
 def callback_depth() -> CallbackDepth:
-    """Return how deep the callbacks of this thread are nested."""
+    """Return this thread's `CallbackDepth`."""
     if not LOCKED_SECTIONS:
         return _CALLBACK_DEPTH.value
     fields = _thread_dict()
@@ -143,8 +142,7 @@ def request_check(operation: OperationState, claim: Claim | None = None) -> bool
 def _set_recheck(operation: OperationState, wanted: bool) -> None:
     """Ask for a check, or note its beginning.
 
-    Locked where sections are: else the processor could clear the flag late, and wipe out a request
-    whose cause the check has not seen.
+    Locked where sections are: else the processor could clear the flag late, and wipe out a request.
     """
     if LOCKED_SECTIONS:
         enter(operation)
@@ -184,8 +182,7 @@ def finish(operation: OperationState, outcome: Outcome) -> bool:
 def try_set_outcome(operation: OperationState, outcome: Outcome) -> bool:
     """Win the race, or return False. Locked, or in an atomic section.
 
-    The caller calls `finalize` if it won, also after an interrupt: CPython lets none in when a
-    Python function returns.
+    The caller calls `finalize` if it won, also after an interrupt.
     """
     if operation._op_outcome is not None:
         return False
@@ -194,10 +191,10 @@ def try_set_outcome(operation: OperationState, outcome: Outcome) -> bool:
 
 
 def finalize(operation: OperationState, outcome: Outcome) -> None:
-    """Take the operation off wheel and watch lists, and run its callbacks. Only by the winner.
+    """Take the operation off wheel and watch lists, and run its callbacks.
 
-    Idempotent: after an interrupt, a second call does the rest. Callbacks run even if the release
-    fails; then the error is raised.
+    Only by the winner. Idempotent. Callbacks run even if the release fails; then the error is
+    raised.
     """
     attempts = 0
     failure: Exception | None = None
@@ -215,7 +212,7 @@ def finalize(operation: OperationState, outcome: Outcome) -> None:
 
 
 def end_alone(operation: OperationState, outcome: Outcome) -> bool:
-    """Do as `finish`, for an operation without callbacks, in the only thread there is."""
+    """Do as `finish`, without callbacks, in the only thread."""
     won = try_set_outcome(operation, outcome)
     if won:
         _release(operation, outcome)
@@ -233,9 +230,9 @@ def _release(operation: OperationState, outcome: Outcome) -> None:
 
 
 def run_actions(operation: OperationState, claim: Claim | None = None) -> bool:
-    """Run all actions, unless another thread does. True if `try_complete` completed it.
+    """Run all actions, unless another thread does.
 
-    `claim`: asks for a check, and is left to the other thread.
+    True if `try_complete` completed it. `claim`: asks for a check.
     """
     completed = False
     action = _NOTHING
@@ -334,7 +331,7 @@ def _left_to(operation: OperationState) -> list[Claim]:
 
 
 def settle(claims: list[Claim], effect: int) -> None:
-    """Settle claims; after an interrupt, a second call does the rest."""
+    """Settle claims. Idempotent."""
     for claim in claims:
         try:
             claim.settle(effect)
@@ -376,7 +373,7 @@ def _run_callback(operation: OperationState) -> bool:
 
 
 def run_next_callback(operation: OperationState) -> int:
-    """Call the next callback of an operation, or defer it if too many are running."""
+    """Call the next callback of an operation, or defer it."""
     nesting = None
     if ATOMIC_SECTIONS and not OUTERMOST_CALLBACK.active:
         OUTERMOST_CALLBACK.active = True
@@ -407,7 +404,7 @@ def run_next_callback(operation: OperationState) -> int:
 
 
 def _call_next(operation: OperationState) -> None:
-    """Mark each callback just before calling it, without a call in between."""
+    """Mark each callback, then call it, without a call in between."""
     outcome = operation._op_outcome
     if outcome is EXPIRED and operation._op_stage != ON_COMPLETE_CALLED:
         operation._op_stage = ON_COMPLETE_CALLED
@@ -425,7 +422,7 @@ def _call_next(operation: OperationState) -> None:
 
 
 def report(operation: OperationState, error: BaseException) -> None:
-    """Report an exception of user code to the operation's owner; log it without owner."""
+    """Report an exception of user code to the owner, or log it."""
     owner = operation._op_owner
     if owner is not None:
         owner.report(error, operation)

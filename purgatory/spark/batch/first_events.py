@@ -5,9 +5,9 @@ gives each operation's row the first event at or after the submission. If events
 another window, read forwards, gives the last completion before the submission, which counts instead
 if still held.
 
-Most of the work is the sort. Spark compares the first 8 bytes of the first column before the rows
-themselves, and keys often share these; so the hash of the key comes first. The fields of an
-operation are one column, so rows of events are half as long.
+Most of the work is the sort. Spark compares the first 8 bytes of the first column first, and keys
+often share these; so the hash of the key leads. The fields of an operation are one column, so rows
+of events are half as long.
 
 Pure; any thread may call.
 """
@@ -28,7 +28,6 @@ HELD_SINCE: Final = "_held_since_ms"
 
 # The time of a submission, or of an event.
 _TIME: Final = "_time_ms"
-# The hash of the key, sorted by before the key.
 _HASH: Final = "_hash"
 # In the row of an operation: its columns.
 _OPERATION: Final = "_operation"

@@ -34,7 +34,7 @@ _MAX_SHOWN_NAMES: Final = 5  # in an error message
 
 
 class ResolveSummary(NamedTuple):
-    """The number of operations by outcome, and the number of rejected rows."""
+    """The numbers of operations by outcome, and of rejected rows."""
 
     completed: int
     expired: int
@@ -60,8 +60,8 @@ def resolve_files(
 
     Writes outcomes to the directory `out` as Parquet, and rejected rows, if any, to
     `out`/_rejected; with `strict`, raises `RejectedRows` instead, and writes nothing. Raises
-    `OutputExists` if `out` is not a new or empty directory, `TableError` for a table that cannot be
-    read, `SparkError` for a later failure.
+    `OutputExists` if `out` is not a new or empty directory, `TableError` for an unreadable table,
+    `SparkError` for another failure.
     """
     check_output_is_empty(spark, out)
     tables = [
@@ -87,7 +87,7 @@ def resolve_files(
 def _resolve_good_rows(
     spark: SparkSession, tables: Sequence[CheckedTable], out: str
 ) -> tuple[dict[str, int], bool]:
-    """Write the outcomes; return their numbers, and whether there are bad rows.
+    """Write the outcomes; return their numbers, and whether rows are bad.
 
     An `Observation` counts the bad rows, so that rows are read and checked once.
     """
@@ -107,8 +107,7 @@ def _resolve_good_rows(
 def check_output_is_empty(spark: SparkSession, out: str) -> None:
     """Raise `OutputExists` if there is anything at a path but an empty directory.
 
-    Hidden names count: a stream's output and a left-over `_rejected` have some that Spark passes
-    over, and would then hold rows of two runs.
+    Hidden names count: Spark passes over them, and the directory would hold rows of two runs.
     """
     file_system, place = file_system_for(spark, out)
     if not file_system.exists(place):

@@ -102,7 +102,6 @@ _EXTENDED: Final = ("_first_deadline_ms", "_extensions")
 
 
 def _with_extensions(operations: DataFrame, extensions: DataFrame) -> DataFrame:
-    """Add the columns `_EXTENDED`, and set `deadline_ms` to the last deadline."""
     first, given = map(F.col, _EXTENDED)
     since = F.filter(
         F.coalesce(given, F.array()), lambda one: one["at_ms"] >= F.col("submitted_ms")
@@ -118,7 +117,6 @@ def _deadline_at(time_ms: Column) -> Column:
 
 
 def _by_operation(extensions: DataFrame) -> DataFrame:
-    """Collect the extensions of each operation, in order."""
     seq = F.coalesce(SEQUENCE, F.lit(0)) if SEQUENCE in extensions.columns else F.lit(0)
     deadline = F.col("at_ms") + F.col("timeout_ms")
     one = F.struct("at_ms", seq.alias("seq"), deadline.alias("deadline_ms"))

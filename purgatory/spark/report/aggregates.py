@@ -27,8 +27,7 @@ _FIRST_MONDAY_MS: Final = 4 * 24 * _HOUR_MS  # 5 January 1970
 def describe_kinds(outcomes: DataFrame, max_kinds: int) -> DataFrame:
     """Describe all kinds together, then the `max_kinds` largest, in one query.
 
-    `operations`, `kinds`: numbers; `first_ms`: first submission; `first_end_ms`, `last_ms`: first
-    and last end.
+    `first_ms`: first submission; `first_end_ms`, `last_ms`: first and last end.
     """
     of_kinds = outcomes.groupBy("kind").agg(
         F.count("*").alias("operations"),
@@ -119,9 +118,9 @@ def rounded_up(value: Column) -> Column:
 def hot_keys(outcomes: DataFrame, operations: DataFrame | None, max_keys: int) -> DataFrame:
     """Find at most `max_keys` hottest keys of each kind and in total, hottest first.
 
-    `watched`: number of operations that watch the key, null without a table of operations;
-    `completed`: number completed by the key. The hottest are the most watched or, without
-    operations, those that completed most. Leaves out keys used once.
+    `watched`: operations that watch the key, null without a table of operations; `completed`:
+    operations completed by the key. The hottest are the most watched or, without operations, those
+    that completed most. Leaves out keys used once.
     """
     one, none = F.lit(1).cast("long"), F.lit(0).cast("long")
     unknown = F.lit(None).cast("long")

@@ -44,7 +44,7 @@ class CurvePoint(NamedTuple):
     """The effect of a timeout: share completed and average wait; see `curves`.
 
     `mean_wait_ms`: restricted mean until an operation completes or the timeout ends it. `watched`:
-    number of operations that waited so long, the base of the estimate.
+    operations that waited so long, the base of the estimate.
     """
 
     kind: Kind
@@ -79,7 +79,7 @@ class KindSummary(NamedTuple):
 class Change(NamedTuple):
     """A kind in both periods; None where it did not occur, or is one of the small kinds.
 
-    `waits_ms`, `earlier_waits_ms`: within which half of the operations complete, and 99 percent.
+    `waits_ms`, `earlier_waits_ms`: within which 50 and 99 percent complete.
     """
 
     kind: Kind
@@ -231,7 +231,7 @@ class WorkerJobs(NamedTuple):
 class JobHour(NamedTuple):
     """The jobs due in an hour of the week (UTC). `weekday`: 0 is Monday.
 
-    `late`: how many began more than `job_report.LATE_MS` later.
+    `late`: how many began more than `job_advice.LATE_MS` later.
     """
 
     weekday: int
@@ -268,8 +268,8 @@ class TimeLimitEffect(NamedTuple):
 class JobsReport:
     """The jobs of a journal; rows in the order of display, all kinds together first.
 
-    `kinds`: how many kinds. `exact`: of quantiles. By kind: `minutes`, jobs by minute of the hour
-    when due; `runs`, by duration of the last attempt; `attempts`, by number of attempts.
+    `exact`: of quantiles. By kind: `minutes`, jobs by minute of the hour when due; `runs`, by
+    duration of the last attempt; `attempts`, by number of attempts.
     """
 
     ended: int
@@ -292,9 +292,9 @@ class JobsReport:
 class Report:
     """The content of a report, its rows in the order of display.
 
-    `kinds`: number of kinds; see `report.MAX_KINDS`. `first_ms`, `last_ms`: first submission and
-    last outcome. `exact`: of quantiles and curves. `bin_ms`: width of a `Bin`; empty bins are left
-    out. `findings`: the weightiest first. `changes`: against an earlier period. `jobs`: None if the
+    `kinds`: see `report.MAX_KINDS`. `first_ms`, `last_ms`: first submission and last outcome.
+    `exact`: of quantiles and curves. `bin_ms`: width of a `Bin`; empty bins are left out.
+    `findings`: the weightiest first. `changes`: against an earlier period. `jobs`: None if the
     journal has none. `is_server`: the journal is a server's, whose wheel is no setting.
     """
 

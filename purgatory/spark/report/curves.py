@@ -1,9 +1,9 @@
 """Completion curves: what each timeout would achieve, estimated from the waits.
 
-An operation that expired after 5 s shows that it takes longer than 5 s, not how long. Survival
-analysis deals with such *censored* waits; the estimate here is Kaplan's and Meier's (1958), which
-counts each operation for as long as it was watched. Operations that failed, were cancelled or had a
-short timeout do not count as failures of a longer timeout.
+An operation that expired after 5 s takes longer than 5 s; how much is unknown. For such *censored*
+waits the estimate is Kaplan's and Meier's (1958), which counts each operation for as long as it was
+watched. Operations that failed, were cancelled or had a short timeout do not count as failures of a
+longer timeout.
 
 The average wait of a timeout is the *restricted mean*: the area below the curve of those that still
 wait, up to the timeout.
@@ -80,7 +80,7 @@ def at_timeouts(curve: Curve, timeouts: Histogram, timeout_ms: int) -> CurvePoin
 def thin_curve(curve: Curve) -> list[CurvePoint]:
     """Reduce a curve to a few hundred points, for a chart.
 
-    No gap is above a percent in the share, or a tenth in the timeout.
+    Gaps are at most a percent of the share, or a tenth of the timeout.
     """
     last_in_cell = {
         (round(100 * point.share), round(24 * log10(point.timeout_ms + 1))): point

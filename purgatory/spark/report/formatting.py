@@ -44,7 +44,6 @@ def share(value: float | None) -> str:
     near = min(percent, 100 - percent)
     if 0 < near < _LEAST_PERCENT:
         return "< 0.01 %" if percent < 50 else "> 99.99 %"
-    # Almost all must not become all.
     digits = 1 if near >= 1 or near == 0 else 2
     text = f"{percent:.{digits}f}".rstrip("0").rstrip(".")
     return f"{text} %"

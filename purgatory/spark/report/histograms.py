@@ -43,7 +43,7 @@ def collect(
 ) -> dict[int, Mapping[Kind, Sequence[Any]]]:
     """Collect rows of a named tuple, by measure and kind: the total, then the largest kinds.
 
-    `main`: the measure that tells the size of a kind.
+    `main`: the measure of the size of a kind.
     """
     found: dict[int, dict[Kind, list[Any]]] = {}
     table = counts.select("measure", "kind", *row._fields).toArrow().to_pydict()
@@ -81,7 +81,7 @@ def quantiles(
     """Return the quantiles at ascending `shares`, empty if nothing is counted.
 
     A quantile is the smallest value that at least this share of the values do not exceed (nearest
-    rank). `counted`: how many operations of a row count.
+    rank). `counted`: of a row.
     """
     counts = [*map(counted, histogram)]
     total = sum(counts)

@@ -1,4 +1,4 @@
-"""The report job: reads a journal, prints its report, writes page and data.
+"""Reads a journal, prints its report, writes page and data.
 
 Call from the thread that owns the console.
 """
@@ -49,8 +49,7 @@ def make_report_options(
 class OutputFile:
     """A file, replaced atomically; `SparkError` if not writable.
 
-    Make it before the work, to report an unwritable file at once. A link stays a link, and the file
-    keeps its mode.
+    Make it before the work, so that an unwritable file is reported at once. Links and modes stay.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -116,7 +115,7 @@ class DataDirectory:
 
 
 def settings_for(*paths: str | None) -> Mapping[str, str]:
-    """Return settings of a local session: for short work, if all journals are small local files."""
+    """Return settings of a local session: `SHORT_WORK` if all journals are small local files."""
     try:
         size = sum(_size(Path(path)) for path in paths if path is not None)
     except OSError:  # not a local file
@@ -148,8 +147,7 @@ def report_journal(
     """Read a journal, print its report, and write the page and the data of its figures.
 
     `against`: the journal of an earlier period, to compare with. Raises `TableError` for an
-    unreadable table, `RejectedRows` if `strict` and a row breaks a rule, `SparkError` for any other
-    failure.
+    unreadable table, `RejectedRows` if `strict` and a row breaks a rule, else `SparkError`.
     """
     console = console or OutputConsole()
     earlier = None
@@ -179,7 +177,6 @@ def _report(
     strict: bool,
     progress: Callable[[str], object],
 ) -> tuple[Report, list[str]]:
-    """Return the report of a journal, and notes on gaps."""
     with wrapping_spark_errors(path):
         progress(f"looking at {path}")
         journal = read_journal(spark, path)

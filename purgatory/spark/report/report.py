@@ -1,4 +1,4 @@
-"""Computes the report of a journal, by a few Spark jobs, as rows that fit into memory.
+"""Computes the report of a journal by a few Spark jobs.
 
 Any thread may call, but a session makes one report at a time. A `Report` is immutable.
 """
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # Of more outcomes quantiles and curves are rounded, see `aggregates.DIGITS`.
 EXACT_ROWS: Final = 1_000_000
 DEFAULT_SHARES: Final = (0.5, 0.9, 0.95, 0.99, 0.999)
-# The largest kinds have rows of their own; the rest is put together.
+# The rest of the kinds share a row.
 MAX_KINDS: Final = 20
 MAX_KEYS: Final = 10
 
@@ -79,9 +79,9 @@ def make_report(
 ) -> Report:
     """Compute the report of checked tables.
 
-    Calls `progress` with the name of each step. `operations`: without them, the numbers submitted
-    and of watchers are None. `against`: the report of an earlier period, to compare with. `jobs`:
-    the table of that name. `is_server`: see `Report`.
+    Calls `progress` with the name of each step. Without `operations`, the numbers submitted and of
+    watchers are None. `against`: the report of an earlier period, to compare with. `is_server`: see
+    `Report`.
     """
     options = options or ReportOptions()
     of_jobs = None
@@ -106,7 +106,7 @@ _OPERATION_COLUMNS: Final = ["kind", "keys"]
 
 
 def _persist(stack: ExitStack, table: DataFrame, columns: list[str]) -> DataFrame:
-    """Cache the needed columns, so that the expensive checks of rows are made once."""
+    """Cache the needed columns: the checks of rows are expensive."""
     needed = table.select(*columns).persist(StorageLevel.MEMORY_AND_DISK)
     stack.callback(needed.unpersist)
     return needed

@@ -42,7 +42,7 @@ def without_empty_columns(heads: Sequence[str], rows: Iterable[Sequence[str]]) -
 
 
 def summary_table(rows: Iterable[KindSummary]) -> TableCells:
-    """Return heads and cells: counts, shares, waits and lateness."""
+    """Return heads and cells of the summaries."""
     heads = [
         *("kind", "no outcome", "ended", "completed", "failed", "expired", "cancelled"),
         *(f"wait {name}" for name in QUANTILE_NAMES),
@@ -68,7 +68,7 @@ def _summary_cells(row: KindSummary) -> list[str]:
 def timeout_table(report: Report, kinds: Iterable[Kind]) -> TableCells:
     """Return heads and cells: the median timeout, and the shortest for the wanted shares.
 
-    Leaves out shares and kinds without a known timeout; see `kinds_without_timeout`.
+    Leaves out shares and kinds without a known timeout.
     """
     wanted = sorted({row.wanted for row in report.suggestions if row.point is not None})
     without = kinds_without_timeout(report, kinds)
@@ -77,7 +77,7 @@ def timeout_table(report: Report, kinds: Iterable[Kind]) -> TableCells:
 
 
 def kinds_without_timeout(report: Report, kinds: Iterable[Kind]) -> list[Kind]:
-    """Return the kinds whose outcomes show no timeout for any wanted share."""
+    """Return the kinds without a timeout for any wanted share."""
     known = {row.kind for row in report.suggestions if row.point is not None}
     return [kind for kind in kinds if kind not in known]
 
@@ -161,7 +161,7 @@ def _label(kind: Kind) -> tuple[int, str]:
 
 
 def figures(report: Report) -> dict[str, Figure]:
-    """Return the figures of the waits that have rows, by name."""
+    """Return the figures with rows of the waits, by name."""
     if not report.operations:
         return {}
     found = (

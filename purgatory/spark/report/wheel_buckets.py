@@ -141,7 +141,6 @@ class BucketCounter:
         self._longest_ms = longest_ms
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield buckets by candidate and level."""
         for batch in batches:
             for number, wheel in enumerate(self._candidates):
                 tasks = WheelTasks.of(wheel, batch.columns)

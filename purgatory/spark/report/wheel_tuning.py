@@ -69,11 +69,11 @@ def compare_wheels(
 ) -> list[WheelRow]:
     """Compute what each candidate's wheels would have done.
 
-    Returns a row for each, ordered by tick and size. `levels`: number used. `buckets`: average
-    number occupied from the first submission to the last outcome. `cascades`: buckets with
-    operations moved to a lower level; `moves_per_operation` counts these operations. `wakeups`:
-    times at which buckets came due. `lateness_ms`, `max_lateness_ms`: what rounding up to the tick
-    adds to an expiry, on average and at most.
+    Returns a row for each, ordered by tick and size. `levels`: used. `buckets`: occupied on
+    average, from the first submission to the last outcome. `cascades`: buckets with operations
+    moved to a lower level; `moves_per_operation` counts these operations. `wakeups`: times at which
+    buckets came due. `lateness_ms`, `max_lateness_ms`: what rounding up to the tick adds to an
+    expiry, on average and at most.
 
     `longest_ms`: at least the longest timeout. Operations without a timeout never enter a wheel,
     yet count. `in_memory` takes more memory, and much less work. Raises as `check_candidates`.
@@ -90,7 +90,7 @@ def compare_wheels(
 
 
 class WheelWork(NamedTuple):
-    """What a candidate's wheels do in all; `occupied` in their units."""
+    """The work of a candidate's wheels; `occupied` in their units."""
 
     levels: int = 0
     occupied: float = 0.0
@@ -195,7 +195,6 @@ def _totals(counted: DataFrame) -> DataFrame:
 
 
 def _lateness(wheel: WheelSize) -> tuple[Column, Column]:
-    """Return the average and the most ms that rounding up adds to an expiry."""
     deadline, tick, scale = F.col("deadline_ms"), F.lit(wheel.tick), F.lit(wheel.scale)
     late = F.pmod(F.pmod(-deadline, tick) * scale, tick)
     late_ms = late / scale if wheel.scale > 1 else late
@@ -230,8 +229,7 @@ def choose_wheel(rows: Sequence[WheelRow], median_timeout_ms: int) -> WheelChoic
     """Choose from `rows` for operations with this median timeout.
 
     Of the wheels that make an expiry late by at most a percent of the timeout, choose the one that
-    wakes least, then the one that moves fewest operations; but the default, unless the default has
-    much more to do.
+    wakes least, then moves fewest operations; but the default unless it has much more to do.
     """
     default = next(filter(_is_default, rows), None)
     allowed_ms = max(DEFAULT_TICK_MS, _MAX_LATE * median_timeout_ms)

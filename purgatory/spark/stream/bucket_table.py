@@ -1,9 +1,8 @@
 """A table of entries by text key, packed into buckets of a state store.
 
-Calls to the state store are slow, so entries are read and written by the bucket, as JSON. The
-number of buckets follows the number of entries, one split or merge at a time (linear hashing:
-Litwin, "Linear hashing: a new tool for file and table addressing", 1980), so no micro-batch writes
-the whole table anew.
+Calls to the state store are slow, so entries are read and written by the bucket, as JSON. Buckets
+split and merge one at a time (Litwin, "Linear hashing: a new tool for file and table addressing",
+1980), so no micro-batch writes the whole table anew.
 
 For one task within a single micro-batch; `flush` writes changes.
 """
@@ -46,12 +45,12 @@ class PackedMap:
 
 
 def key_hash(key: str) -> int:
-    """Return a number of 32 bits for a key, equal in every process."""
+    """Return 32 bits for a key, equal in every process."""
     return crc32(key.encode())
 
 
 class BucketTable(Generic[_ValueT]):
-    """Values by key. The caller counts `entries`, which decide the number of buckets.
+    """Values by key. The caller counts `entries`.
 
     `to_json`, `from_json`: from a value to what `json` writes, and back.
     """
@@ -104,7 +103,6 @@ class BucketTable(Generic[_ValueT]):
             self._write(slot)
 
     def _split(self) -> None:
-        """Add a bucket with its part of another bucket."""
         added = self.buckets
         source = added - (1 << (added.bit_length() - 1))
         before = self._bucket(source)
@@ -115,7 +113,6 @@ class BucketTable(Generic[_ValueT]):
         self._changed |= {source, added}
 
     def _merge(self) -> None:
-        """Remove the last bucket; another takes its entries."""
         last = self.buckets - 1
         target = last - (1 << (last.bit_length() - 1))
         self._bucket(target).update(self._bucket(last))

@@ -6,9 +6,8 @@
     control/          rows that advance event time without input; see `event_time`
     spark/            Spark's checkpoint
 
-Spark repeats a micro-batch that it had not noted as done, with the same rows and state, so its
-output is the same. A run that was taken for dead raises before publishing anything once a newer run
-has begun.
+Spark repeats a micro-batch that it had not noted as done, with the same rows, state and output.
+Once a newer run has begun, a run taken for dead raises before it publishes.
 
 One thread at a time: Spark's, which runs the micro-batches, then the thread in `Stream.run`.
 """
@@ -45,7 +44,7 @@ class Checkpoint:
     """A checkpoint, opened by a run.
 
     `entry` is where the stream stands, `shards` the numbers of its shards. A checkpoint is tied to
-    `sources` and `out`. Raises `CheckpointMismatch` before anything is changed.
+    `sources` and `out`. Raises `CheckpointMismatch` before a change.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class Checkpoint:
         return f"{self.path}/spark"
 
     def begin(self, shards: Sequence[int]) -> None:
-        """Take over: no older run can publish any more. `shards`: of a new stream."""
+        """Take over from older runs. `shards`: of a new stream."""
         self.shards = self.shards or tuple(shards)
         settings = {"format": FORMAT, "id": self.id, "shards": self.shards, **self._settings}
         self._file_system.create(f"{self.path}/{_SETTINGS}", json.dumps(settings, indent=1))
@@ -122,7 +121,6 @@ class Checkpoint:
         return found
 
     def _check_spark(self) -> None:
-        """Check that Spark's part exists, and is not ahead."""
         committed = self._last_spark_batch("commits")
         planned = self._last_spark_batch("offsets")
         if committed > self.entry.batch:
@@ -141,7 +139,7 @@ class Checkpoint:
 
 
 def read_settings(file_system: FileSystem, path: str) -> dict[str, Any] | None:
-    """Return a checkpoint's settings, None if empty; may raise `CheckpointMismatch`."""
+    """Return a checkpoint's settings, or None; may raise `CheckpointMismatch`."""
     names = [name for name in file_system.names(path) if not name.startswith(".")]
     if not names:
         return None

@@ -1,7 +1,7 @@
 """Merges the small files of a stream's output into an archive, beside the running stream.
 
-The output has a file a micro-batch. An archive has the same directories, for the rows of committed
-micro-batches, with files `part-FIRST-LAST.parquet`, named by micro-batches.
+The output has a file a micro-batch. An archive has the same directories, with files
+`part-FIRST-LAST.parquet`, named by their committed micro-batches.
 
 Each file appears in the archive by one rename, so readers that list the archive see no outcome
 twice. A merge has four steps, and a process may end between any two:
@@ -15,8 +15,8 @@ The next process begins with steps 3 and 4 of the last merge in the log, and the
 directory. A merge whose file is neither staged nor in the archive does not count: its rows are
 still in the output. The same holds for an overtaken process; it raises at step 4.
 
-A checkpoint's file system creates a file or refuses to, so of two processes one gets a number in
-the log. Records stay: else a process that slept for long could take a number again.
+A checkpoint's file system creates a file or refuses to, so one process gets a number in the log.
+Records stay: a process that slept for long must not take a number again.
 
 Any thread may call, one at a time; any number of processes.
 """
@@ -51,7 +51,7 @@ _LISTING_TASKS: Final = "spark.sql.sources.parallelPartitionDiscovery.parallelis
 class Archive:
     """The directory `archive`, for the output of the stream whose checkpoint is `checkpoint`.
 
-    Raises `CheckpointMismatch` if one of the directories is not of this stream.
+    Raises `CheckpointMismatch` for a directory of another stream.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Archive:
         self._claim(settings["id"], path)
 
     def take(self, max_bytes: int = DEFAULT_BYTES) -> list[Merge]:
-        """Move what is committed into the archive, each file of it from up to `max_bytes`.
+        """Move committed files into the archive, merged up to `max_bytes` each.
 
         Returns the merges. A larger micro-batch stays one file. Raises `SparkError` if another
         process merges the same output.
@@ -109,7 +109,6 @@ class Archive:
         archive.claim(stream_id)
 
     def _stage(self, output: str, names: Sequence[str]) -> Merge:
-        """Write one file from several, in the order of their micro-batches."""
         first, last = batch_of(names[0]), batch_of(names[-1])
         source, target = (f"{at}/{output}".rstrip("/") for at in (self._output.path, self.path))
         staged = f"{self.path}/{STAGING}/{secrets.token_hex(8)}"
@@ -137,7 +136,7 @@ class Archive:
 def merge_parquet(spark: SparkSession, paths: Sequence[str], directory: str) -> None:
     """Write several Parquet files as one, into a directory.
 
-    An unreadable file is an error, whatever the session's settings: its rows would be lost.
+    An unreadable file is always an error: its rows would be lost.
     """
     strictly = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false", **LITERAL_PATHS}
     # Else Spark would list the files by a task for each file.
@@ -148,7 +147,6 @@ def merge_parquet(spark: SparkSession, paths: Sequence[str], directory: str) -> 
 
 
 def _groups(sizes: Mapping[str, int], max_bytes: int) -> Iterator[list[str]]:
-    """Group files by size; keep those of a micro-batch together."""
     group: list[str] = []
     held = 0
     for name in sorted(sizes):

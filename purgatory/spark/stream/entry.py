@@ -21,10 +21,10 @@ _COUNTED: Final = (
 class CheckpointEntry:
     """Where a stream stands.
 
-    `batch`: the last micro-batch whose output is published. `closed_ms`: the last closed instant; a
-    row of that time or before is late. `newest_ms`: the newest time of each source. `pending`
-    operations wait, none beyond `last_deadline_ms`; `kept` rows are of instants that are not
-    closed. `counts`: rows since the stream began.
+    `batch`: the last micro-batch whose output is published. `closed_ms`: the last closed instant;
+    rows up to it are late. `newest_ms`: the newest time of each source. `pending` operations wait,
+    none beyond `last_deadline_ms`; `kept` rows are of instants that are not closed. `counts`: rows
+    since the stream began.
     """
 
     batch: int = -1

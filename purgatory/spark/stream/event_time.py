@@ -1,8 +1,8 @@
 """Advances event time without input: by rows in the files of a checkpoint's `control/`.
 
 A file is needed until its times are in the state. Spark deletes a file when planning the second
-micro-batch after its reading (`cleanSource`). A killed run leaves files that Spark never visits
-again; the next run begins with `discard_applied`.
+micro-batch after its reading (`cleanSource`). Spark never visits a killed run's files again; the
+next run begins with `discard_applied`.
 
 One thread at a time, as for the checkpoint; `IdleClock` is used by the thread in `Stream.run`.
 """
@@ -55,8 +55,8 @@ class ControlSource:
     def discard_applied(self, entry: CheckpointEntry) -> None:
         """Delete the files whose times are all in the state of `entry`.
 
-        Call after Spark has committed the micro-batch of `entry`, and before a query runs: a
-        repeated micro-batch reads its files again.
+        Call after Spark has committed the micro-batch of `entry`, before a query runs: a repeated
+        micro-batch reads its files.
         """
         for name in self._file_system.names(self.path):
             if name.endswith(_SUFFIX):
@@ -67,7 +67,6 @@ class ControlSource:
 
 
 def _reached_ms(table: str, entry: CheckpointEntry) -> int:
-    """Return the time up to which rows of `table` change nothing."""
     if table == CLOSE:
         return entry.closed_ms
     newest_ms = entry.newest_ms.get(table.removeprefix(REACHED), INT64_MIN)
@@ -77,9 +76,8 @@ def _reached_ms(table: str, entry: CheckpointEntry) -> int:
 class IdleClock:
     """Advances event time with the clock while a source is idle.
 
-    A quiet and a stopped source look alike, so `idle_seconds` decides. An idle source counts as
-    having reached the newest time of all sources, plus the time since the last row of any source. A
-    repeated micro-batch sees the same time, as a row of `control`.
+    An idle source counts as having reached the newest time of all sources, plus the time since the
+    last row of any source. A repeated micro-batch sees the same time, as a row of `control`.
     """
 
     def __init__(
@@ -95,7 +93,7 @@ class IdleClock:
         self._next = now
 
     def tick(self, entry: CheckpointEntry, now: float) -> None:
-        """Look at the clock, in seconds; add a row at most once in `idle_seconds`."""
+        """Add a row at most once in `idle_seconds`; `now`: in seconds."""
         if self._idle_seconds is None or not entry.newest_ms:
             return
         for table in self._tables:

@@ -1,8 +1,7 @@
 """Checks the types of columns in the Parquet files of a stream, by their footers.
 
-Spark reads a stream's files with one schema, and takes a timestamp of microseconds for an integer
-of milliseconds. So each file is checked before the rows of its micro-batch are used. Any thread may
-call.
+Spark reads a stream's files with one schema, and takes timestamps for integers. So each file is
+checked before the rows of its micro-batch are used. Any thread may call.
 """
 
 from __future__ import annotations
@@ -63,8 +62,7 @@ def _check_file(file: str, types: Mapping[str, str]) -> None:
 
 def _is_of_type(kind: str, wanted: str) -> bool:
     if wanted in _INTEGERS:
-        # Parquet keeps nulls without a type as integers: Spark's vectorized reader reads integers
-        # of them, and no more.
+        # Parquet keeps nulls without a type as integers.
         return kind == UNTYPED or (kind != _UNSIGNED and kind.startswith(_OF_INTEGERS))
     return kind == _OTHERS[wanted]  # Spark would take any bytes for a text
 
@@ -86,7 +84,7 @@ def _expected(name: str) -> str:
 def files_of_batch(query: StreamingQuery) -> Iterator[ParquetFiles]:
     """Yield the Parquet files of a query's current micro-batch, source by source.
 
-    Call it while the micro-batch runs, in `foreachBatch`. Other formats carry no types.
+    Call it in `foreachBatch`. Other formats carry no types.
     """
     plan: Any = query._jsq.streamingQuery().lastExecution().optimizedPlan()
     leaves = plan.collectLeaves()

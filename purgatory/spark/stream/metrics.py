@@ -4,8 +4,8 @@
     spark.streams.addListener(metrics)
     registry.register(metrics)
 
-Spark calls the listener in a separate thread, a scrape calls `collect` in another. Both share only
-immutable objects, so no lock is needed.
+Spark calls the listener in one thread, a scrape calls `collect` in another. They share immutable
+objects only.
 """
 
 from __future__ import annotations
@@ -48,13 +48,11 @@ class StreamMetrics(StreamingQueryListener, Collector):
         self._progress: StreamingQueryProgress | None = None
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
-        """Note that the query runs."""
         if event.name == self._stream.name:
             self._run, self._running = event.runId, True
             self.ended.clear()
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
-        """Keep the report of a micro-batch."""
         if event.progress.name == self._stream.name:
             self._progress = event.progress
 
@@ -62,13 +60,12 @@ class StreamMetrics(StreamingQueryListener, Collector):
         """Do nothing: the last report stays."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
-        """Note that the query has ended."""
         if event.runId == self._run:
             self._running = False
             self.ended.set()
 
     def describe(self) -> Iterable[Metric]:
-        """Return the metrics; a registry uses only their names."""
+        """Return the metrics, for their names."""
         return self.collect()
 
     def collect(self) -> Iterator[Metric]:

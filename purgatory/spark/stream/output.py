@@ -1,16 +1,14 @@
 """The output of a stream, written by micro-batches under names with their numbers.
 
-An output directory holds:
-
     part-*.parquet     outcomes
     _late/TABLE/       rows of closed instants
     _rejected/         rows that break a rule, with the reason
     _staging/          files that are being written, which no reader looks at
     _stream.json       the stream that the output belongs to
 
-A micro-batch writes its files into the staging directory, and then moves them to final names. A
-repeated micro-batch has the same rows, and replaces its files. With Spark's file sink, other
-readers would see the files of a killed micro-batch.
+A micro-batch writes its files into the staging directory, then moves them to final names. A
+repeated micro-batch replaces its files. With Spark's file sink, readers would see the files of a
+killed micro-batch.
 
 One thread at a time, as for the checkpoint.
 """
@@ -36,7 +34,7 @@ REJECTED: Final = "_rejected"
 STAGING: Final = "_staging"
 _MARKER: Final = "_stream.json"
 _PART: Final = "part-"
-# More rows in one file would keep a single task busy for long.
+# A single task writes a file.
 _MAX_ROWS_PER_FILE: Final = 500_000
 
 
@@ -52,7 +50,7 @@ class StreamOutput:
         self._file_system.create(f"{self.path}/{_MARKER}", json.dumps({"stream": stream_id}))
 
     def check_owner(self, stream_id: str | None, checkpoint: str, *, is_new: bool) -> None:
-        """Raise `CheckpointMismatch` if the output is not that of the checkpoint's stream.
+        """Raise `CheckpointMismatch` if the output is another stream's.
 
         `stream_id` is None for an empty checkpoint; `is_new` if it has no output yet.
         """
@@ -74,7 +72,7 @@ class StreamOutput:
     def stage(self, rows: DataFrame, count: int, output: str) -> None:
         """Write `count` rows of a micro-batch into the staging directory.
 
-        Raises `SparkError` if no file of them is found.
+        Raises `SparkError` if no file arrives.
         """
         if not count:
             return
@@ -94,7 +92,7 @@ class StreamOutput:
         self._file_system.delete(f"{self.path}/{STAGING}")
 
     def outputs(self) -> list[str]:
-        """Return the output's directories that may have files."""
+        """Return the directories of the output."""
         late = [f"{LATE}/{name}" for name in self._file_system.names(f"{self.path}/{LATE}")]
         return [OUTCOMES, REJECTED, *late]
 
@@ -139,9 +137,8 @@ _SERVERS: Final = "kafka.bootstrap.servers"
 class TopicOutput:
     """A Kafka topic for outcomes, beside the output directory.
 
-    Spark's sink has no transactions: a repeated micro-batch sends its outcomes again, with the same
-    bytes. The key is the operation's id, the value a JSON object with the columns of an outcome.
-    Consumers may drop repeats of key and value.
+    Spark's sink has no transactions: a repeated micro-batch sends its outcomes again, byte by byte.
+    The key is the operation's id, the value a JSON object with the columns of an outcome.
 
     `servers`: host:port, separated by commas. `options` are those of Spark's sink. The session
     needs Spark's Kafka connector.
@@ -152,7 +149,7 @@ class TopicOutput:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, spark: SparkSession) -> None:
-        """Raise `SparkError` if Spark has no Kafka connector. Contacts no broker."""
+        """Raise `SparkError` without a Kafka connector. Contacts no broker."""
         try:
             given = {_SERVERS: self.servers, "subscribe": self.topic}
             spark.read.format(KAFKA).options(**given).load()
@@ -160,7 +157,7 @@ class TopicOutput:
             raise missing_connector(spark, f"kafka:{self.topic}") from error
 
     def send(self, outcomes: DataFrame) -> None:
-        """Send outcomes; wait until the brokers have acknowledged them."""
+        """Send outcomes; wait until the brokers acknowledge them."""
         messages = outcomes.select(
             F.col("op_id").alias("key"),
             F.to_json(F.struct(*schema.OUTCOMES.names), {"ignoreNullFields": "false"}).alias(

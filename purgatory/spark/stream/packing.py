@@ -1,7 +1,7 @@
 """Packs rows of a micro-batch for the shards, and unpacks them there.
 
 The operator with state takes rows one by one, so the rows of a shard go there packed, some thousand
-in one. Operations and extensions go to the shard of their `op_id`; events, and the newest time of
+at once. Operations and extensions go to the shard of their `op_id`; events, and the newest time of
 each table, go to every shard.
 
 `Packer` runs in tasks without state, `unpack` in those of the shards.
@@ -34,7 +34,7 @@ REACHED: Final = "reached_"  # with a table's name: a row with the newest time a
 
 SHARD: Final = "shard"  # the column of rows to pack
 
-# The columns of each table besides its time.
+# The columns besides the time.
 OTHER_COLUMNS: Final = {
     table.name: [name for name in table.names if name != table.time_column]
     for table in (tables.OPERATIONS, tables.EXTENSIONS, tables.EVENTS)
@@ -53,8 +53,8 @@ _Packed: TypeAlias = tuple[int, str, int, bytes | None]
 class Packer:
     """Packs the rows of a partition; for `mapInArrow`.
 
-    `shards` are the shards' numbers. Rows of `numbered` tables get their number in the partition
-    added to `place`: Spark knows only where their block of a file begins.
+    Rows of `numbered` tables get their number in the partition added to `place`: Spark knows only
+    where their block of a file begins.
     """
 
     def __init__(self, shards: Sequence[int], numbered: Sequence[str]) -> None:
@@ -62,7 +62,6 @@ class Packer:
         self._numbered = frozenset(numbered)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield packed rows."""
         number = 0
         for batch in batches:
             packed = list(self._packed(pa.table(batch), number))

@@ -3,8 +3,8 @@
 Spark calls `ShardProcessor` in Python workers, once a shard and micro-batch, in a single thread.
 All state is in Spark's state store, so a repeated task has the same result.
 
-Each query also starts a Python that only opens the state. `_frame` alone imports pandas: half of
-the time of that start.
+Each query also starts a Python that only opens the state; pandas, half of that start, is imported
+by `_frame` alone.
 """
 
 from __future__ import annotations
@@ -57,7 +57,6 @@ class ShardProcessor(StatefulProcessor):
         self._first_shard = first_shard
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Open the maps of the state store."""
         self._maps = {name: handle.getMapState(name, _NUMBER, _PACKED) for name in shard_state.MAPS}
 
     def handleInputRows(  # noqa: N802 - Spark's name

@@ -1,8 +1,7 @@
 """The streaming query: operations, events and extensions in, each outcome out exactly once.
 
-Rows are checked in Java, packed for the shards (`packing`), and applied to the shards' states in
-Python workers (`processor`, `shard`). Spark keeps the states in RocksDB. `foreachBatch` writes the
-output of each micro-batch (`output`).
+Rows are checked in Java, packed for the shards (`packing`), and applied to their states, kept in
+RocksDB, by Python workers (`processor`, `shard`). `foreachBatch` writes the `output`.
 
 Event time is closed up to the newest time that all sources have reached, less the watermark. Rows
 of later instants wait, so input out of order by less than the watermark gives the outcomes of
@@ -62,15 +61,14 @@ _ROCKS_DB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateS
 class Stream:
     """A run of a stream on its checkpoint.
 
-    `out` and `checkpoint` are directories, created if missing; `CheckpointMismatch` if they do not
-    fit. `topic` gets the outcomes, too, at least once. `extensions`: an optional third source.
-    `name`: the name of Spark's query, unique among the running ones of a session. `watermark_ms`:
-    by how much input may be out of order. `idle_seconds`: after so long without a row from a
-    source, its event time advances with the clock; None for never. `shards`: partitions of the
-    state, by default as many as the session has cores; fixed by the first run. `strict`: a rejected
-    row ends the run with `RejectedRows`, and its micro-batch is not committed. `on_commit` is
-    called after each commit, in the thread that committed. `stopping`: an event that also stops the
-    stream. A bad argument is a ValueError or TypeError, before a checkpoint is made.
+    `out` and `checkpoint`: directories, made if missing; `CheckpointMismatch` if they do not fit.
+    `topic` gets the outcomes, too, at least once. `extensions`: an optional third source. `name`:
+    of Spark's query, unique in a session. `watermark_ms`: by how much input may be out of order.
+    `idle_seconds`: after so long without a row, a source's event time advances with the clock;
+    None: never. `shards`: partitions of the state, by default one a core; fixed by the first run.
+    `strict`: a rejected row ends the run with `RejectedRows`, and its micro-batch is not committed.
+    `on_commit`: called after each commit, in the thread that committed. `stopping`: an event that
+    also stops the stream. Bad arguments raise ValueError or TypeError before a checkpoint is made.
     """
 
     def __init__(
@@ -126,10 +124,10 @@ class Stream:
     ) -> CheckpointEntry:
         """Run the stream until `stop`; return where the stream stands then.
 
-        `once`: process the rows that exist; operations whose instants are not closed stay pending
-        for the next run. `until_end`: then also advance event time to the last deadline, so that
-        every operation has its outcome. Otherwise look for new rows every `trigger_seconds`. Raises
-        the error of a failed micro-batch, which the next run repeats.
+        `once`: process the rows that exist; operations of open instants stay pending. `until_end`:
+        then also advance event time to the last deadline, so that every operation ends. Otherwise
+        look for new rows every `trigger_seconds`. Raises the error of a failed micro-batch, which
+        the next run repeats.
         """
         if not (once or until_end):
             interval = f"{round(trigger_seconds * 1000)} milliseconds"
@@ -165,7 +163,6 @@ class Stream:
         self._wait(query)
 
     def _choose_shards(self, wanted: int | None) -> tuple[int, ...]:
-        """Return a shard's number for each partition of the state."""
         found = self._checkpoint.shards
         if found:
             if wanted not in {None, len(found)}:
@@ -196,7 +193,7 @@ class Stream:
             if query.isActive:
                 query.stop()
         try:
-            # `isActive` turns false before the query has ended; its session must live until then.
+            # `isActive` turns false before the query has ended.
             query.awaitTermination()
         except StreamingQueryException as error:
             if not self._stopping.is_set():
@@ -205,14 +202,12 @@ class Stream:
                 ) from None
 
     def _run_micro_batch(self, batch: DataFrame, number: int) -> None:
-        """Publish a micro-batch, in a thread of Spark."""
         try:
             with wrapping_spark_errors(f"micro-batch {number}"), _cached(batch) as rows:
                 self._publish(rows, number)
         except BaseException as error:  # noqa: BLE001 - `run` raises it
             self._failure = error
-            # Spark searches an error's text with a regular expression that overflows Java's stack
-            # on a long trace.
+            # Spark's search in a long trace overflows Java's stack.
             raise SparkError(f"micro-batch {number} has failed") from None
 
     def _publish(self, rows: DataFrame, number: int) -> None:
@@ -220,7 +215,7 @@ class Stream:
         self._check_files()
         facts = [json.loads(row[0]) for row in _of(rows, processor.FACTS).select("row").collect()]
         if number <= self.entry.batch:
-            return  # published, but the process ended before Spark had noted it
+            return  # published, but not noted by Spark
         self._checkpoint.check_run()
         written = _sums(facts)
         self._raise_if_rejected(rows, written)
@@ -288,7 +283,7 @@ def _check_arguments(name: object, idle_seconds: object, on_commit: object) -> N
 def _add_package_to_workers(spark: SparkSession) -> None:
     """Let Spark's state worker on the driver import this package, perhaps from a zip.
 
-    Executors import from `--py-files`; the driver's worker knows only PYTHONPATH.
+    The driver's worker knows only PYTHONPATH.
     """
     package = str(Path(__file__).absolute().parents[3])
     environment = spark.sparkContext.environment
@@ -319,8 +314,7 @@ def rocks_db_settings(shards: int) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(shards),
         f"{_STATE_STORE}.providerClass": _ROCKS_DB,
         f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
-        # Spark would measure the Arrow batch anew with each row, a quarter of the work; the number
-        # of its rows is limited, too.
+        # Spark would measure the Arrow batch anew with each row, a quarter of the work.
         "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     }
 

@@ -1,8 +1,7 @@
 """One shard of a stream: its operations, and their fate as event time advances.
 
-A shard has the operations and extensions whose `op_id` falls into it, and all events. Rows of open
-instants wait; once closed, they apply in the order of a trace. An operation expires when a row for
-it comes after its deadline, or at the end of a micro-batch, with the same outcome.
+Rows of open instants wait; once closed, they apply in the order of a trace. An operation expires
+when a row for it comes after its deadline, or at the end of a micro-batch, with the same outcome.
 
 For one task within a single micro-batch; independent of Spark.
 """
@@ -45,7 +44,7 @@ class Shard:
         self._submitted: list[ShardOperation] = []  # at this instant; held events may count
 
     def take(self, rows: Iterable[Row]) -> None:
-        """Take rows; those of closed instants are late."""
+        """Take rows, open or late."""
         closed_ms = self._state.closed_ms
         for row in rows:
             (self.taken if row[0] > closed_ms else self.late).append(row)
@@ -203,7 +202,6 @@ class Shard:
         self._submitted.clear()
 
     def _expire(self, closed_ms: int) -> None:
-        """Expire the operations of earlier micro-batches."""
         hashes = {number for _, number in self._state.deadlines.due(closed_ms)}
         for slot in {self._watchers.slot(number) for number in hashes}:
             for watchers in self._watchers.bucket_copy(slot).values():
@@ -217,7 +215,6 @@ class Shard:
                     self._drop_hold(key, closed_ms)
 
     def _schedule(self, closed_ms: int) -> None:
-        """Expire or schedule operations with a new deadline."""
         for operation in self._open:
             if not operation.need:
                 continue
@@ -245,9 +242,9 @@ class Shard:
 def compute_closed_ms(
     newest_ms: Mapping[str, int], sources: Iterable[str], watermark_ms: int, closed_ms: int
 ) -> int:
-    """Return the last closed instant: before the newest time that all sources have reached.
+    """Return the last closed instant: before the newest time of all sources.
 
-    `closed_ms`, the last one so far, stays while a source has shown no row at all.
+    `closed_ms`, the last so far, stays while a source has shown no row.
     """
     if any(source not in newest_ms for source in sources):
         return closed_ms

@@ -7,8 +7,8 @@
     waiting    rows of instants that are not closed     ticks
     facts      all other facts, a JSON object
 
-All maps have a number as key, and JSON in UTF-8 as value. So `spark.read.format("statestore")`
-shows the state, with `CAST(user_map_value.packed AS STRING)`.
+Keys are numbers, values JSON in UTF-8: `spark.read.format("statestore")` shows them, with
+`CAST(user_map_value.packed AS STRING)`.
 
 For one task within a single micro-batch.
 """
@@ -37,9 +37,8 @@ _FACTS: Final = (
 class ShardState:
     """The state of a single shard.
 
-    `stores`: the maps of the state store by their names in `MAPS`. `pending`: operations without an
-    outcome, without those that wait for their instant. `counts`: rows by fate since the stream
-    began. Else as in `entry.CheckpointEntry`.
+    `stores`: the maps by their names in `MAPS`. `pending`: submitted operations without an outcome.
+    `counts`: rows by fate since the stream began. Else as in `entry.CheckpointEntry`.
     """
 
     def __init__(self, stores: Mapping[str, PackedMap], *, extensible: bool) -> None:
@@ -69,12 +68,12 @@ class ShardState:
         )
 
     def next_number(self) -> int:
-        """Return a number for another operation, never used before."""
+        """Return a number never used before."""
         self._numbers += 1
         return self._numbers
 
     def note_deadline(self, deadline_ms: int) -> None:
-        """Note a deadline for `last_deadline_ms`."""
+        """Note a deadline."""
         self.last_deadline_ms = max(self.last_deadline_ms, deadline_ms)
 
     def count_waiting(self, code: int, more: int) -> None:
@@ -121,7 +120,7 @@ class ShardState:
 
 @dataclass(slots=True)
 class ShardOperation:
-    """A waiting operation, which needs `need` more of `keys`, those without an event.
+    """A waiting operation, which needs `need` more of `keys`.
 
     `number` is its own within the shard. `need` is 0 once it has ended.
     """
@@ -139,10 +138,7 @@ Watchers = dict[int, ShardOperation]  # of a single key, by number
 
 
 class WatchersCodec:
-    """Packs the operations that watch a key, each with all of its keys.
-
-    The copies read within a micro-batch become one object.
-    """
+    """Packs the operations that watch a key. Copies read within a micro-batch become one object."""
 
     def __init__(self) -> None:
         self._known: dict[int, ShardOperation] = {}
@@ -155,7 +151,7 @@ class WatchersCodec:
         ]
 
     def from_json(self, value: Any) -> Watchers:
-        """Return the operations by number."""
+        """Return operations by number."""
         watchers: Watchers = {}
         for row in value:
             known = self._known.get(row[0])

@@ -1,7 +1,6 @@
 """The sources of a stream: directories of files, or Kafka topics.
 
-`Source.rows` opens a streaming DataFrame of checked rows with the same columns (`ROWS`) for every
-table, so all sources can be one stream. Any thread may call.
+All sources have the same columns (`ROWS`), so that they can be one stream. Any thread may call.
 """
 
 import threading
@@ -38,9 +37,8 @@ from purgatory.spark.tables.row_checks import (
 )
 from purgatory.spark.tables.schema import EVENTS, OPERATIONS
 
-# A checked row of a stream: `table`, time, the columns of all tables (or null), the `reason` for a
-# rejection (or null) and the rejected row, the `file` and the `place` in the file. Flat, because
-# Spark caches rows by column.
+# A checked row: null where a table lacks a column; `reason` and `row` of a rejected row. Flat,
+# because Spark caches rows by column.
 ROWS: Final = StructType(
     [
         StructField("table", StringType()),
@@ -60,7 +58,7 @@ KAFKA: Final = "kafka"
 # Of files in a micro-batch, by default: workers have the rows in memory.
 _MAX_BYTES: Final = str(64 * 2**20)
 _POLL_S: Final = 0.2  # between looks for the first file
-# Spark ignores files that are older than the newest by more than this; its default is a week.
+# Spark ignores files that are so much older than the newest; by default a week.
 _FILE_OPTIONS: Final = {"maxFileAge": "100000d"}
 _OFFSET_DIGITS: Final = 6
 
@@ -86,9 +84,8 @@ class Source:
     def rows(self, spark: SparkSession, table: TableSpec) -> DataFrame:
         """Return a streaming DataFrame of `ROWS`.
 
-        For JSON, `place` is only where the row's block of the file begins; add the number of the
-        row, known in the micro-batch. Raises `TableError` if an existing file is not of the table,
-        `SparkError` if Spark has no Kafka connector.
+        For JSON, `place` is where the row's block begins; see `Packer`. Raises `TableError` if an
+        existing file is not of the table, `SparkError` if Spark has no Kafka connector.
         """
         if self.format == KAFKA:
             return check_stream_rows(table, parse_messages(self._messages(spark), table))
@@ -138,7 +135,7 @@ def control_rows(control: ControlSource, spark: SparkSession) -> DataFrame:
 
 
 def _all_columns(rows: DataFrame) -> DataFrame:
-    """Return `ROWS`: null for the columns that `rows` lack."""
+    """Return `ROWS`, null where missing."""
     there = {*rows.columns}
     columns = (
         F.col(c.name) if c.name in there else F.lit(None).cast(c.dataType).alias(c.name)
@@ -152,9 +149,9 @@ def directory_source(
 ) -> Source:
     """Make a source of a directory, in the format of its files.
 
-    Later files must have the same format. An empty directory is read as Parquet; files of another
-    format wait for the next run. Raises `TableError` if the directory does not exist, or has files
-    of both formats or of another.
+    Later files must have the same format. An empty directory counts as Parquet; other files wait
+    for the next run. Raises `TableError` for a missing directory, and for files of both formats or
+    of another.
     """
     place, names = _directory(spark, path)
     formats = {format_of(name): name for name in names}
@@ -182,7 +179,6 @@ def wait_for_first_file(
 
 
 def _directory(spark: SparkSession, path: str) -> tuple[str, list[str]]:
-    """Return the resolved path of a directory, and its visible names."""
     file_system, place = file_system_for(spark, path)
     if not file_system.exists(place):
         raise TableError(f"{path}: no such directory")
@@ -228,10 +224,7 @@ def _parse_lines(
 
 
 def _check_one_file(spark: SparkSession, source: Source, table: TableSpec) -> None:
-    """Check the schema of a Parquet file, if any, before the stream starts.
-
-    Later files are checked with their micro-batch: see `file_types`.
-    """
+    """Check a Parquet file, if any, before the stream starts; see `file_types`."""
     # Spark passes over empty files. A JSON file has no schema.
     file_system, place = file_system_for(spark, source.place)
     sizes = file_system.sizes(place)
@@ -242,7 +235,7 @@ def _check_one_file(spark: SparkSession, source: Source, table: TableSpec) -> No
 
 
 def _requested_schema(table: TableSpec) -> StructType:
-    """Return the schema to read Parquet with: integers of 64 bits, to check them later."""
+    """Return the schema to read: integers of 64 bits, checked later."""
     return StructType(
         [
             StructField(c.name, LongType() if isinstance(c.dataType, IntegralType) else c.dataType)

@@ -1,8 +1,8 @@
 """A table of rows by time, packed into ticks of a state store: a timing wheel at rest.
 
 A row is a list that begins with its time in ms. Ticks of `TICK_MS` hold the rows, in up to
-`MAX_CHUNKS` chunks, so adding rows reads none. Pages of `TICKS_PER_PAGE` ticks list the chunks of
-each tick, and the caller keeps the set of pages: finding the next rows skips empty ticks.
+`MAX_CHUNKS` chunks, so adding rows reads none. Pages of `TICKS_PER_PAGE` ticks list the chunks, and
+the caller keeps the set of pages, to skip empty ticks.
 
 For one task within a single micro-batch; `flush` writes changes.
 """
@@ -63,7 +63,6 @@ class TickTable:
             self._write_page(page)
 
     def _write_anew(self, tick: int, chunks: int) -> None:
-        """Write all rows of a tick as one chunk, or none."""
         rows = self._read(tick) + self._added[tick]
         if rows:
             self._chunks.put(tick * MAX_CHUNKS, pack(rows))

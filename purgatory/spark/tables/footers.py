@@ -1,9 +1,8 @@
 """What the footers of Parquet files say of a table's columns.
 
-Spark infers types of all columns of a file, and refuses a file with a column of a type that Spark
-does not know, even if no query uses the column. Spark takes a column of nulls without a type for
-integers, durations too, and enumerations for texts. The footers tell more, of the table's columns
-alone.
+Spark refuses a file with a column of an unknown type, even if no query uses the column. Spark takes
+untyped nulls and durations for integers, and enumerations for texts. The footers tell more, of the
+table's columns alone.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from purgatory.trace.parquet_format import check_case
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The logical type of a column of nulls that pyarrow and pandas write if no value has a type.
+# The logical type of a column of nulls.
 UNTYPED: Final = "UNKNOWN"
-# A type of Arrow, as pandas writes differences of times. For Parquet such a column holds integers.
+# A type of Arrow; for Parquet such a column holds integers.
 DURATION: Final = "DURATION"
 STRING: Final = "STRING"
 #: A list of texts, in any layout; a list of another type is `LIST of TYPE`.
@@ -50,7 +49,7 @@ class FooterColumns(NamedTuple):
 
     @property
     def untyped(self) -> list[str]:
-        """The names of the columns of nulls without a type."""
+        """The names of untyped columns."""
         return [name for name, kind in self.types if kind == UNTYPED]
 
 
@@ -59,7 +58,7 @@ def footer_types(
 ) -> list[dict[str, str]]:
     """Return the logical types of columns in each file, or physical ones of columns without.
 
-    Raises `TableError` for a file with a name that differs from one of `names` only by case.
+    Raises `TableError` for a name that differs from one of `names` only by case.
     """
     footers = _read_footers(spark, files)
     return [types for _, types in _each_schema_once(footers, lambda f: _types_in(f, names))]
@@ -77,10 +76,7 @@ class _Footer(NamedTuple):
 def _each_schema_once(
     footers: Iterable[_Footer], look: Callable[[_Footer], _Answer]
 ) -> Iterator[tuple[str, _Answer]]:
-    """Yield files with what `look` finds, which is called once for all equal schemas.
-
-    Each question to Java takes long.
-    """
+    """Yield files with what `look` finds, called once for equal schemas: Java answers slowly."""
     known: dict[tuple[str, str], _Answer] = {}
     for footer in footers:
         key = footer.text, footer.arrow
@@ -101,7 +97,6 @@ def _types_in(footer: _Footer, names: Collection[str]) -> dict[str, str]:
 
 
 def _durations(written: str) -> set[str]:
-    """Return the columns of a file that are durations by the schema that Arrow writes."""
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(written)))
     except (ValueError, EOFError, OSError):  # of another program
@@ -110,7 +105,7 @@ def _durations(written: str) -> set[str]:
 
 
 def _type_name(column: Any) -> str:
-    """Return the logical type of a column, or the physical one of a column without.
+    """Return a column's logical type, or else its physical one.
 
     A list of nulls without a type, as pyarrow writes empty lists, is untyped.
     """
@@ -165,13 +160,13 @@ def _check_case(file: str, found: Collection[str], names: Collection[str]) -> No
 
 
 def _read_footers(spark: SparkSession, files: Sequence[str]) -> list[_Footer]:
-    """Read footers, several at a time: an object store answers slowly."""
+    """Read several footers at a time: an object store answers slowly."""
     context = spark.sparkContext
     jvm: Any = context._jvm
     # By whole names: Java would look for each part of a name in all of Spark's archives.
     configuration = getattr(jvm, "org.apache.hadoop.conf.Configuration")
     settings = configuration(context._jsc.hadoopConfiguration())
-    # Without files of checksums: Hadoop cannot name the one of a file with a colon.
+    # Without checksums: see `reader`.
     settings.set("fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
     settings.set("fs.file.impl.disable.cache", "true")
     path = getattr(jvm, "org.apache.hadoop.fs.Path")

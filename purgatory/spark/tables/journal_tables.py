@@ -31,7 +31,7 @@ _MAX_SHOWN_ROWS: Final = 5
 
 
 class JournalTables(NamedTuple):
-    """The good and the rejected rows of a journal.
+    """The rows of a journal.
 
     `operations`, `jobs`: None without such a table. `source`: the journal's path. `is_server`: a
     server has written the journal.
@@ -72,7 +72,7 @@ def read_journal(spark: SparkSession, path: str) -> JournalTables:
 
 
 def _journals_below(spark: SparkSession, path: str) -> list[str]:
-    """Return the journals in `path`/*/journal that have a row; one without, if none has."""
+    """Return the journals in `path`/*/journal with rows; one, if none has."""
     directory, names = _listing(spark, path)
     found = [f"{directory}/{name}/journal" for name in _visible(names)]
     journals = [one for one in found if _is_of_server(spark, one)]
@@ -90,7 +90,7 @@ def _union_of(tables: Iterable[DataFrame | None]) -> DataFrame | None:
 
 
 def _union(tables: list[DataFrame]) -> DataFrame:
-    """Return all rows once: after a takeover several servers may have the same."""
+    """Return all rows once: several servers may have the same."""
     by_name = partial(DataFrame.unionByName, allowMissingColumns=True)
     return reduce(by_name, tables).dropDuplicates()
 
@@ -136,7 +136,7 @@ def _is_of_server(spark: SparkSession, path: str) -> bool:
 
 
 def _listing(spark: SparkSession, path: str) -> tuple[str, list[str]]:
-    """Return a directory in Spark's form, and its names; no names if it is none."""
+    """Return a directory in Spark's form, and its names, if any."""
     file_system, directory = file_system_for(spark, path)
     if not file_system.exists(directory) or file_system.size(directory) is not None:
         return directory, []

@@ -49,7 +49,7 @@ class LineParser:
     """Parses the lines of a partition, each with its `FILE` and `PLACE`; for `mapInArrow`.
 
     `format`: `CSV`, `JSON` or `MESSAGES`. Lines of CSV come in order, file by file; `PLACE` is then
-    the number in the file. Raises `TraceError` for a header that is not the table's.
+    the number in the file. Raises `TraceError` for a header of another table.
     """
 
     def __init__(self, table: str, format: str) -> None:  # noqa: A002 - as Spark calls it
@@ -57,7 +57,6 @@ class LineParser:
         self._format = format
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield rows of `parsed_schema`."""
         schema = to_arrow_schema(parsed_schema(self._name))
         columns = ((column.to_pylist() for column in batch.columns) for batch in batches)
         lines = chain.from_iterable(zip(*batch, strict=True) for batch in columns)
@@ -113,7 +112,6 @@ def _bad_row(table: Table[Any], error: BadValue, shown: str, file: str | None, p
 
 
 def _reason(error: BadValue) -> str:
-    """Return the reason in the words of `row_checks`."""
     if not error.column:
         return "the row cannot be taken apart"
     value = error.value
@@ -135,7 +133,6 @@ def _shown(names: Sequence[str], fields: Sequence[str]) -> str:
 
 
 def _decoded(line: bytes | None) -> str:
-    """Decode a line as readers of a trace do."""
     return (line or b"").decode("utf-8", "surrogateescape")
 
 

@@ -1,7 +1,7 @@
 """Reads files and directories of a trace as checked DataFrames, as `purgatory.trace` does.
 
-Also takes paths that Spark knows (`hdfs:`, `s3a:`, globs). An existing path is taken literally. The
-call reads names, schemas, headers and footers: an unreadable file is reported before work starts.
+Also takes paths that Spark knows (`hdfs:`, `s3a:`, globs); existing paths literally. Names, headers
+and footers are read first, to report an unreadable file at once.
 """
 
 import json
@@ -82,7 +82,7 @@ _SAMPLED_LINES: Final = 20
 
 # A damaged or missing file must fail the job, whatever the session's settings.
 _READ_ALL: Final = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
-# Hadoop looks for checksums beside a local file, and takes a colon in their names for a scheme's.
+# Hadoop takes a colon in the name of a local file's checksums for a scheme's.
 _WITHOUT_CHECKSUMS: Final = {
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "fs.file.impl.disable.cache": "true",
@@ -99,8 +99,8 @@ class TraceFiles(NamedTuple):
 def find_files(spark: SparkSession, path: str) -> TraceFiles:
     """Find the files of a trace that a path stands for.
 
-    Raises `TableError` without files, and for an empty file of a format that needs columns. Takes
-    the same files as `trace.formats.files_of`.
+    Takes the same files as `trace.formats.files_of`. Raises `TableError` without files, and for an
+    empty file of a format that needs columns.
     """
     file_system, _ = file_system_for(spark, path)
     roots = find_paths(spark, path)
@@ -135,7 +135,7 @@ def _check_names(files: Iterable[str]) -> None:
 def _are_empty_tables(
     file_system: FileSystem, roots: Sequence[str], below: Mapping[str, int]
 ) -> bool:
-    """Tell whether there are only empty directories, named as tables; see `trace.formats`."""
+    """Tell whether all are empty directories, named as tables."""
     are_named = all(table_named(root.rpartition("/")[2]) is not None for root in roots)
     return are_named and not below and not any(_holds_more(file_system, root) for root in roots)
 
@@ -149,9 +149,9 @@ def _holds_more(file_system: FileSystem, path: str) -> bool:
 def _files_below(
     file_system: FileSystem, path: str, above: frozenset[str] = frozenset()
 ) -> Iterator[tuple[str, int]]:
-    """Yield the files of a path and its partitions; `above`: the directories above.
+    """Yield the files of a path and its partitions.
 
-    A link to a directory above would lead in circles.
+    A link to a directory `above` would lead in circles.
     """
     place = file_system.place(path)
     if place in above:
@@ -187,9 +187,9 @@ def _check_not_empty(name: str, kind: str, size: int) -> None:
 def read_table(spark: SparkSession, path: str, table: TableSpec) -> CheckedTable:
     """Read a file or directory as the good and the rejected rows of a table.
 
-    Good rows of events and extensions have a further column `seq`: the order of the rows in the
-    file, and of files by their names. Raises `TableError` for a path that is missing, unreadable or
-    of no known format, and for a column that is missing or of a wrong type.
+    Good rows of events and extensions have a column `seq`: the order of rows in files, and of files
+    by name. Raises `TableError` for a path that is missing, unreadable or of no known format, and
+    for a column that is missing or of a wrong type.
     """
     try:
         files = find_files(spark, path)
@@ -220,7 +220,6 @@ def read_table(spark: SparkSession, path: str, table: TableSpec) -> CheckedTable
 
 
 def _no_rows(spark: SparkSession, table: TableSpec, path: str) -> ParsedRows:
-    """Return no rows, of an empty directory that bears the table's name."""
     named = table_named(path.rstrip("/").rpartition("/")[2])
     if named is None or named.name != table.name:
         raise TableError(f"{path}: an empty directory; expected a table of {table.name}")
@@ -233,10 +232,7 @@ def _options(files: Iterable[str]) -> dict[str, str]:
 
 
 def _parse_parquet(spark: SparkSession, files: Sequence[str], table: TableSpec) -> list[ParsedRows]:
-    """Parse files by their footers; those with different types of a column separately.
-
-    Spark would infer types of all columns, and refuse a type that it does not know.
-    """
+    """Parse files by their footers, those with different types of a column apart."""
     groups = group_by_columns(spark, files, table.schema.names)
     return [_parse_group(spark, group, table, found) for found, group in groups.items()]
 

@@ -1,7 +1,6 @@
 """Checks rows: each is good, or rejected with the reason.
 
-`check_operations`, `check_events` and `check_extensions` split the rows of any DataFrame with the
-columns of the table; no row is lost. Pure: no session, action or UDF.
+No row is lost. Pure: no session, action or UDF; any thread.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -56,7 +55,7 @@ class CheckedTable(NamedTuple):
 
     @property
     def good(self) -> DataFrame:
-        """The good rows."""
+        """The rows that break no rule."""
         return self.marked.where(IS_GOOD).drop(IS_GOOD)
 
 
@@ -93,10 +92,10 @@ class TableSpec(NamedTuple):
 
 
 class ParsedRows(NamedTuple):
-    """The parsed rows of a table, and the expressions that give its columns.
+    """The parsed rows of a table, with expressions of its columns.
 
-    `file`: where a row came from. `fault`, `shown`: the reason and the text of a row that its
-    parser rejects, else null. `extra`: further columns of good rows.
+    `file`: where a row came from. `fault`, `shown`: reason and text of a row that its parser
+    rejects, else null. `extra`: further columns of good rows.
     """
 
     rows: DataFrame
@@ -154,7 +153,6 @@ def check_rows(table: TableSpec, parsed: ParsedRows) -> CheckedTable:
 
 
 def _is_good(table: TableSpec, parsed: ParsedRows) -> Column:
-    """Tell whether a row breaks no rule."""
     return reduce(and_, map(_holds, table.rules(parsed.columns)), parsed.fault.isNull())
 
 
@@ -171,7 +169,7 @@ def good_columns(table: TableSpec, columns: Mapping[str, ParsedColumn]) -> list[
 def _good_column(value: Column, field: StructField) -> Column:
     if field.name in _DEFAULTS:
         value = F.coalesce(value, F.lit(_DEFAULTS[field.name]))
-    # A cast would raise for the number of a bad row.
+    # A cast would raise for bad rows.
     return value.try_cast("int") if isinstance(field.dataType, IntegerType) else value
 
 
@@ -347,7 +345,6 @@ _RULES: Final = {
 
 
 def _rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
-    """Return all rules; the first broken rule is the reason."""
     return [rule for name in columns for rule in _RULES[name](name, columns)]
 
 

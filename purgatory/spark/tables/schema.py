@@ -38,11 +38,10 @@ EVENTS: Final = schema_of(tables.EVENTS)
 EXTENSIONS: Final = schema_of(tables.EXTENSIONS)
 OUTCOMES: Final = schema_of(tables.OUTCOMES)
 JOBS: Final = schema_of(tables.JOBS)
-# A row that breaks a rule: table, file or null, reason, and the row as JSON or, if not parsed, as
-# text.
+# A row that breaks a rule; `row`: as JSON or, if not parsed, as text.
 REJECTED: Final = StructType()
 for _name in ("table", "file", "reason", "row"):
     REJECTED.add(_name, StringType())
 
-# An optional column of events and extensions, int64, that orders the rows of an instant.
+# An optional column, int64, that orders the rows of an instant.
 SEQUENCE: Final = "seq"

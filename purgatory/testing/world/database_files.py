@@ -44,17 +44,14 @@ class SimulatedDatabaseFiles(DatabaseFiles):
         return database
 
     def make_private(self, path: Path) -> None:
-        """Make an empty database file, unless one exists."""
         name = str(path)
         if not self._disk.exists(name):
             self._disk.open(name, self._handles, create=True)
 
     def wal_preallocator(self, log: Path, enough: int) -> WalPreallocator:
-        """Return the preallocator of a log."""
         return WalPreallocator(log, enough, LogFile(self._disk, self._handles))
 
     def copy(self, connection: Any, target: Path, progress: CopyProgress) -> None:
-        """Copy a database, in the steps of `copy_database`. Raises StoreError."""
         del progress
         unfinished = str(target.with_name(f".{target.name}.unfinished"))
         self._disk.delete(unfinished, self._handles)

@@ -90,7 +90,7 @@ def _apply(content: bytearray, offset: int, data: bytes | None) -> None:
 
 
 def _torn(data: bytes | None, chance: random.Random) -> bytes | None:
-    """Return the rest of a write: now and then, its first sectors only."""
+    """Return a write, or now and then only its first sectors."""
     if data is None or len(data) <= SECTOR_BYTES or chance.random() < 0.5:
         return data
     return data[: SECTOR_BYTES * chance.randrange(len(data) // SECTOR_BYTES)]

@@ -47,27 +47,21 @@ class Process(Platform):
             context.destroy()
 
     def monotonic(self) -> float:
-        """Return seconds of the machine's monotonic clock."""
         return self.machine.monotonic_ns() / 1e9
 
     def monotonic_ns(self) -> int:
-        """Return nanoseconds of the machine's monotonic clock."""
         return self.machine.monotonic_ns()
 
     def boot_ns(self) -> int:
-        """Return nanoseconds since boot."""
         return self.machine.boot_ns()
 
     def new_id(self) -> str:
-        """Return 32 hexadecimal digits."""
         return f"{self.world.random.getrandbits(128):032x}"
 
     def uniform(self, low: float, high: float) -> float:
-        """Return a random number between two."""
         return self.world.random.uniform(low, high)
 
     def mailbox(self) -> Mailbox[Any]:
-        """Make a mailbox."""
         return SimulatedMailbox(self.descriptors)
 
     def doorbell(self) -> Doorbell:
@@ -76,7 +70,6 @@ class Process(Platform):
         return self._doorbell
 
     def context(self) -> Any:
-        """Make a context for sockets."""
         context = SimulatedContext(self.machine.name, self.descriptors, self._network)
         self._contexts.append(context)
         return context
@@ -94,7 +87,6 @@ class Process(Platform):
         return self.alive
 
     def wait(self, done: Callable[[], bool], seconds: float | None) -> float | None:
-        """Let time pass until `done`."""
         self.world.run_until(done, _LONGEST_WAIT_S if seconds is None else seconds)
         return 0.0
 
@@ -145,7 +137,6 @@ class SimulatedThread:
         self._world.after(delay_ns, lambda: self._run(at_ns))
 
     def _run(self, planned_ns: int) -> None:
-        """Run a step, unless another was planned since."""
         if planned_ns != self._planned_ns or not self.is_alive():
             return
         self._planned_ns = -1

@@ -21,7 +21,6 @@ class SimulatedMailbox(Mailbox[Any]):
         self._is_closed = False
 
     def send(self, command: Any) -> None:
-        """Post a command. Raises MailboxClosed, and TypeError for None."""
         if command is None:
             raise TypeError("command is None; expected anything else")
         if self._is_closed:
@@ -40,25 +39,20 @@ class SimulatedMailbox(Mailbox[Any]):
         return None
 
     def peek(self) -> bool:
-        """Tell whether there is a command."""
         return bool(self._commands)
 
     def fileno(self) -> int:
-        """Return its descriptor."""
         return self._fileno
 
     def close(self) -> None:
-        """Refuse further commands."""
         self._is_closed = True
 
     @property
     def closed(self) -> bool:
-        """Whether closed."""
         return self._is_closed
 
     @property
     def depth(self) -> int:
-        """The number of commands."""
         return len(self._commands)
 
 
@@ -73,7 +67,6 @@ class SimulatedDoorbell(Doorbell):
         self.wake: Wake = _nothing
 
     def register(self, descriptor: int) -> None:
-        """Add a descriptor."""
         self._registered.append(descriptor)
         self._all.watch(descriptor, self._ring)
 
@@ -81,7 +74,6 @@ class SimulatedDoorbell(Doorbell):
         self.wake()
 
     def unregister(self, descriptor: int) -> None:
-        """Remove a descriptor."""
         self._registered.remove(descriptor)
         self._all.unwatch(descriptor)
 

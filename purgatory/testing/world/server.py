@@ -121,7 +121,6 @@ class ServerHost:
         """Do nothing; a simulation notes the server's absence for at least so long."""
 
     def _check_failure(self) -> None:
-        """Raise the failure of the server, unless the disk's."""
         failure = None if self._process is None else self._process.failure
         if failure is not None and not isinstance(failure, StoreError):
             raise failure

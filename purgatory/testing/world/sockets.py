@@ -162,7 +162,6 @@ class SimulatedRouter(SimulatedSocket):
                 self._network.break_off(peer)
 
     def abort(self) -> None:
-        """End all connections; frames on their way are lost."""
         if not self.closed:
             self.close(0)
 
@@ -271,7 +270,6 @@ class SimulatedDealer(SimulatedSocket):
             self._connection.close()
 
     def abort(self) -> None:
-        """End the connection; frames on their way are lost."""
         self.closed = True
         if self._connection is not None:
             self._network.break_off(self._connection)

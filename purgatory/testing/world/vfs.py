@@ -26,29 +26,24 @@ class SimulatedVfs(apsw.VFS):
         super().__init__(self.name, base="")
 
     def xOpen(self, name: Any, flags: list[int]) -> Any:  # noqa: N802  # SQLite's names
-        """Open a file."""
         # A temporary file has no name.
         path = name.filename() if isinstance(name, apsw.URIFilename) else name or ""
         file = self._disk.open(path, self._handles, create=True)
         return VfsFile(self._disk, self._handles, file, bool(flags[0] & _SYNC_DIRECTORY))
 
     def xAccess(self, pathname: str, flags: int) -> bool:  # noqa: N802
-        """Tell whether there is a file."""
         del flags
         return self._disk.exists(pathname)
 
     def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
-        """Delete a file."""
         self._disk.delete(filename, self._handles)
         if syncdir:
             self._disk.sync_names(self._handles)
 
     def xFullPathname(self, name: str) -> str:  # noqa: N802
-        """Return the name."""
         return name
 
     def xRandomness(self, numbytes: int) -> bytes:  # noqa: N802
-        """Return random bytes of the world."""
         return self._world.random.randbytes(numbytes)
 
     def xCurrentTimeInt64(self) -> int:  # noqa: N802
@@ -60,7 +55,6 @@ class SimulatedVfs(apsw.VFS):
         return True
 
     def xSleep(self, microseconds: int) -> int:  # noqa: N802
-        """Do not sleep."""
         return microseconds
 
 

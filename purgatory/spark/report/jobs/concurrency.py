@@ -1,7 +1,7 @@
 """How many jobs ran at once, and the effect of a limit.
 
-Intervals are the last attempts of jobs, from begun to ended, in order. Earlier attempts are not in
-a journal, so more may have run.
+Intervals are the last attempts of jobs, in order. A journal lacks earlier attempts, so more may
+have run.
 """
 
 from collections.abc import Iterable, Sequence
@@ -40,7 +40,7 @@ def effect_of_limit(kind: Kind, intervals: Sequence[Interval], running: int) -> 
     """Estimate the effect of a limit if jobs begin in the same order and take as long.
 
     `held`: the share of the jobs that begin later. `p99_ms`, `most_ms`: by how much later, for 99
-    percent of all jobs at most, and for the job that is held longest.
+    percent of all jobs, and for all.
     """
     ends: list[int] = []
     delays = []

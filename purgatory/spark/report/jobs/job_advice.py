@@ -24,10 +24,10 @@ from purgatory.spark.report.jobs.time_limits import effect_of_time_limit, limit_
 
 # For a rule about shares or quantiles.
 MIN_JOBS: Final = 100
-# Dead jobs are told of from so many on, and a percent of the kind's.
+# Dead jobs are reported from so many on, and a percent of the kind's.
 MIN_DEAD: Final = 10
 _MIN_DEAD_SHARE: Final = 0.01
-# Jobs wait for workers if a tenth of them begin so late.
+# A job that begins so much later than due is late. Jobs wait for workers if a tenth of them do.
 LATE_MS: Final = 1000
 # A time limit is worth a line for so much of the attempts' time.
 _SAVED: Final = 0.05
@@ -46,7 +46,7 @@ Rule = Callable[["JobsReport", "JobSummary"], Advice | None]
 
 
 def job_advice(report: JobsReport) -> list[Advice]:
-    """Return advice: the rules in order, for each the worst kinds first."""
+    """Return all advice: the rules in order, for each the worst kinds first."""
     return [advice for _, advice in _found(report)]
 
 

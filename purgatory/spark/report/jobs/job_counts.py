@@ -1,4 +1,4 @@
-"""Counts of a journal's jobs that Spark makes: few queries, whose results fit into memory.
+"""Counts of a journal's jobs: few queries, whose results fit into memory.
 
 No session, no action: for any thread that may use the DataFrame.
 """
@@ -92,7 +92,6 @@ def count_workers(jobs: DataFrame, most: int) -> DataFrame:
 
 
 def _first(rows: DataFrame, most: int, *order: Column) -> DataFrame:
-    """Return the first rows of each kind, in order."""
     rank = F.row_number().over(Window.partitionBy("kind").orderBy(*order))
     return rows.withColumn("rank", rank).where(F.col("rank") <= most).orderBy(*order, "kind")
 

@@ -27,9 +27,8 @@ from purgatory.spark.report.content import (
 from purgatory.spark.report.histograms import ALL_KINDS, QUANTILES, collect, quantiles
 from purgatory.spark.report.jobs import concurrency, job_counts, time_limits
 from purgatory.spark.report.jobs.concurrency import Interval
+from purgatory.spark.report.jobs.job_advice import LATE_MS
 
-#: A job that begins so much later than due is late.
-LATE_MS: Final = 1000
 #: Of a kind, in rows of their own.
 MAX_ERRORS: Final = 5
 MAX_WORKERS: Final = 20

@@ -17,7 +17,7 @@ _WORKER_LETTERS = 12
 
 
 def summary_table(report: JobsReport) -> TableCells:
-    """Return heads and cells: ends, attempts, waits and durations of kinds."""
+    """Return heads and cells of the kinds."""
     heads = [
         *("kind", "ended", "done", "dead", "cancelled", "attempts", "most", "at once"),
         *("queue p50", "queue p99", "run p50", "run p99"),
@@ -26,7 +26,7 @@ def summary_table(report: JobsReport) -> TableCells:
 
 
 def shown_summaries(report: JobsReport) -> tuple[JobSummary, ...]:
-    """Return the rows to show: with a single kind, the total says the same."""
+    """Return the rows to show: without a total that repeats its one kind."""
     return report.summaries[1:] if len(report.summaries) == 2 else report.summaries
 
 
@@ -89,7 +89,7 @@ def time_limit_table(report: JobsReport) -> TableCells:
 
 
 def figures(report: JobsReport) -> dict[str, Figure]:
-    """Return the figures of the jobs that have rows, by name."""
+    """Return the figures with rows, by name."""
     found = (
         _kinds(report),
         labelled("job-errors", JobError._fields, report.errors),

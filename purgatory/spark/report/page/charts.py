@@ -1,4 +1,4 @@
-"""The charts of a page. Past 400 lines: a function for each chart."""
+"""The charts of a page."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
@@ -35,7 +35,7 @@ _ROW: Final = 26  # pixels of a bar
 class LegendEntry(NamedTuple):
     """A colour and its meaning; `css`: the class of its elements.
 
-    `shown`: whether shown at first; None if the reader cannot hide the elements.
+    `shown`: at first; None if the reader cannot hide the elements.
     """
 
     css: str
@@ -54,7 +54,7 @@ class Chart(NamedTuple):
 
 
 def numbered_kinds(report: Report) -> dict[Kind, int]:
-    """Return the kinds to show and their numbers: the total, then each; or one."""
+    """Return the kinds to show and their numbers: the total first, if not alone."""
     kinds = {row.kind: n for n, row in enumerate(report.summaries)}
     return {kind: n for kind, n in kinds.items() if len(kinds) > 2 or not kind.total}
 
@@ -171,7 +171,6 @@ def outcome_shares(report: Report) -> Chart:
 
 
 def _largest(title: str, rows: list[KindSummary]) -> tuple[str, list[KindSummary]]:
-    """Return the rows that fit into a chart, and a title."""
     shown = rows[:MAX_BARS]
     kinds = sum(not row.kind.total for row in shown)
     return (title if shown == rows else f"{title}: the {kinds} largest kinds"), shown
@@ -180,7 +179,7 @@ def _largest(title: str, rows: list[KindSummary]) -> tuple[str, list[KindSummary
 def draw_week(
     title: str, data: Figure, value: Callable[[Any], float], shown: Callable[..., str], thing: str
 ) -> Chart:
-    """Draw a field for each hour of the week; rows begin with weekday, hour, count of a thing."""
+    """Draw a field for each hour of the week; rows begin with weekday, hour and count."""
     fields = [(row[0], row[1], value(row), row[2]) for row in data.rows]
     most = max(fields, key=itemgetter(2))
     highest = most[2] or 1
@@ -355,7 +354,6 @@ def survival(report: Report) -> Chart:
 
 
 def _seen(curve: Sequence[CurvePoint]) -> list[float]:
-    """Return the waits within which half a percent complete, or all."""
     return [p.timeout_ms for p in curve if p.share >= 0.005] or [p.timeout_ms for p in curve]
 
 

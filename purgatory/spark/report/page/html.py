@@ -45,13 +45,13 @@ def document(title: str, parts: Iterable[str]) -> str:
 
 
 def section(title: str, parts: Iterable[str]) -> str:
-    """Make a section; a phone shows its content after a tap."""
+    """Make a section, folded on a phone."""
     head = f"<summary><h2>{escape(title)}</h2></summary>"
     return f'<section><details class="section">{head}{"".join(parts)}</details></section>'
 
 
 def details(title: str, content: str) -> str:
-    """Make a part that the reader opens with a click."""
+    """Make a part that a click opens."""
     return f"<details><summary>{escape(title)}</summary>{content}</details>"
 
 
@@ -102,7 +102,7 @@ def _legend_entry(entry: LegendEntry) -> str:
         return swatch
     number = entry.css.partition(" ")[0]
     checked = " checked" if entry.shown else ""
-    # The style sheet hides what is not checked; no script is needed.
+    # The style sheet hides what is not checked.
     return f'<label><input type="checkbox" class="{number}"{checked}>{swatch}</label>'
 
 
@@ -111,7 +111,7 @@ def table(
 ) -> str:
     """Make a table; its first column has the names of the rows.
 
-    A cell may have several lines. In a narrow window each row is a block.
+    In a narrow window each row is a block.
     """
     head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in heads)
     rows = list(rows)

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from purgatory.spark.report.content import JobHour, JobsReport
 from purgatory.spark.report.formatting import count, duration, share
 from purgatory.spark.report.jobs import job_tables
-from purgatory.spark.report.jobs.job_report import LATE_MS
+from purgatory.spark.report.jobs.job_advice import LATE_MS
 from purgatory.spark.report.page.charts import draw_week
 from purgatory.spark.report.page.html import figure, paragraph, section, table
 from purgatory.spark.report.tables import TableCells
 
 
 def job_cards(report: JobsReport) -> list[tuple[str, str]]:
-    """Return important figures and their labels."""
+    """Return important figures with labels."""
     total = report.summaries[0]
     queue, run = (values[2] if values else None for values in (total.queue_ms, total.run_ms))
     return [
@@ -102,6 +102,5 @@ def _time_limits(report: JobsReport) -> str:
 def _noted(
     report: JobsReport, title: str, caption: str, cells: TableCells, name: str, note: str
 ) -> str:
-    """Make a section of a table, with the figure `name` as its data, and a note."""
     data = job_tables.figures(report).get(name)
     return section(title, [table(caption, *cells, data), paragraph(note, "small")])

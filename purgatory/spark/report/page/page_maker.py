@@ -46,7 +46,7 @@ _MIN_HOURS: Final = 6
 
 
 def make_page(report: Report, source: str, notes: Sequence[str] = ()) -> str:
-    """Make the page of a journal named `source`; `notes` follow what stands out."""
+    """Make the page of the journal `source`, with notes."""
     said = "".join(paragraph(note, "note") for note in notes)
     parts = [_head(report, source)]
     if report.operations or report.jobs is not None:

@@ -34,13 +34,13 @@ def draw(painter: Painter) -> str:
 
 
 def text_width(text: str) -> float:
-    """Estimate the width of a text in pixels; East Asian letters have two."""
+    """Estimate a text's width in pixels; an East Asian letter counts double."""
     wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
     return _LETTER * (len(text) + wide)
 
 
 def element(tag: str, content: str = "", **attributes: object) -> str:
-    """Make an SVG element of markup. In a name, an underscore stands for a dash."""
+    """Make an SVG element of markup. Underscores in names become dashes."""
     written = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{html.escape(_number(value))}"'
         for name, value in attributes.items()
@@ -65,7 +65,7 @@ class Plot:
     """A plot with two axes, of `height` pixels.
 
     `heads`: titles of the axes. `down`: the vertical axis grows downwards, for rows of names.
-    `marks`: vertical lines with labels above the plot, see `markers`.
+    `marks`: vertical lines with labels; see `markers`.
     """
 
     def __init__(
@@ -190,15 +190,15 @@ class Label(NamedTuple):
         return self.row == other.row and self.left < other.right and other.left < self.right
 
     def is_crossed(self, other: Label) -> bool:
-        """Return whether the line of a lower label goes through this label."""
+        """Return whether a lower label's line goes through this label."""
         return other.row < self.row and self.left < other.x < self.right
 
 
 def place_labels(marks: Iterable[Mark], width: int) -> list[Label]:
     """Place labels of vertical lines, in a drawing of a width.
 
-    The first labels may be right of their lines, the others left. The fewest labels are crossed by
-    a line, or leave the drawing.
+    Labels may be right or left of their lines. The fewest are crossed by a line, or leave the
+    drawing.
     """
     sized = sorted((x, text_width(text) + 8, text, css) for x, text, css in marks)
     ways = (_placed(sized, rights) for rights in range(len(sized) + 1))
@@ -206,7 +206,6 @@ def place_labels(marks: Iterable[Mark], width: int) -> list[Label]:
 
 
 def _placed(sized: Sequence[tuple[float, float, str, str]], rights: int) -> list[Label]:
-    """Place each label in the first free row."""
     placed: list[Label] = []
     order = [*range(rights), *reversed(range(rights, len(sized)))]
     for number in order:
@@ -290,7 +289,7 @@ def rate(value: float) -> float:
 def time_scale(edges: Sequence[int], *, narrow: bool) -> Scale:
     """Show times, Unix ms, from the first to the last of `edges`.
 
-    Of ticks with times of day, only the first of a day shows the day.
+    Only the first tick of a day shows the day.
     """
     width = bin_width_ms(edges[-1] - edges[0], 3 if narrow else 6)
     ticks = [*range(-(-edges[0] // width) * width, edges[-1] + 1, width)]
@@ -311,7 +310,7 @@ def duration_scale(values: Iterable[float], *, narrow: bool) -> Scale:
     if high < _SPANS_DECADES * low:
         step = bin_width_ms(ceil(high), 4 if narrow else 6)
         return Scale(0, high * 1.08, _duration_ticks(range(0, ceil(high) + 1, step)))
-    # From 0 only for small values; else from below the smallest, which so has room.
+    # From 0 only for small values; else from below the smallest.
     low = 0 if low <= 2 else low / 1.1
     inside = [tick for tick in _ROUND if low <= tick <= high * 1.05]
     most = 4 if narrow else 8
@@ -324,7 +323,6 @@ def _duration_ticks(ticks: Iterable[float]) -> list[tuple[float, str]]:
 
 
 def _round_step(step: float) -> float:
-    """Return the next 1, 2 or 5 times a power of ten."""
     if step <= 1:
         return 1
     power: float = 10.0 ** floor(log10(step))
