@@ -139,7 +139,10 @@ class AsyncPurgatory:
         limit: int | None = None,
         hold: float | timedelta = 0.0,
     ) -> int:
-        """Complete a key from any thread, a signal handler or a finalizer; else as `complete`."""
+        """Complete a key from any thread, a signal handler or a finalizer; else as `complete`.
+
+        The tasks run in the loop soon.
+        """
         return self._purgatory.complete(key, value, limit=limit, hold=hold)
 
     def fail(self, key: Hashable, error: Exception | type[Exception]) -> int:

@@ -32,6 +32,8 @@ from timingwheel.lowlevel import COMPILED, to_ns
 
 
 class _Claim(Claim):
+    """A claim on an event; a returned unit is offered to the refused operations."""
+
     def __init__(self, held: HeldEvents, event: HeldEvent) -> None:
         super().__init__()
         self._held = held
@@ -78,7 +80,7 @@ def complete_key(parts: PurgatoryParts, key: Hashable, value: object) -> int:
 def _first(earlier: BaseException | None, error: BaseException) -> BaseException:
     """Return the error to raise once the other operations have the event.
 
-    A second error is raised at once: a Ctrl-C must end a long completion.
+    A second error is raised at once: some Ctrl-C must end a long completion.
     """
     if earlier is not None:
         raise error
@@ -90,7 +92,7 @@ def complete_and_hold(
 ) -> int:
     """Complete a key and replace its held event; return how many operations this completed.
 
-    `limit`: of operations, or UNLIMITED. Also while the purgatory closes.
+    `limit`: for how many operations it counts, or UNLIMITED. Also while the purgatory closes.
     """
     held = parts.held
     if limit == UNLIMITED and not hold_ns:
@@ -109,6 +111,7 @@ def complete_and_hold(
 
 
 def _spread(held: HeldEvents, event: HeldEvent, operations: list[DelayedOperation]) -> int:
+    """Offer an event, and then returned units; return how many operations completed."""
     completed = 0
     failure: BaseException | None = None
     while operations:
@@ -137,8 +140,8 @@ def _offer(
 ) -> int:
     """Offer an event to one operation; return the effect, or _NONE_LEFT.
 
-    If no unit is left, this operation and all later ones are remembered. `claims`: of a submission
-    under way, takes a claim that has not completed the operation.
+    If no unit is left, this operation and all later ones are remembered in case a unit is returned.
+    `claims`: of a submission under way, takes a claim that has not completed the operation.
     """
     operation = operations[index]
     claim = _Claim(held, event)
@@ -177,7 +180,7 @@ def count_held(
 ) -> bool:
     """Count held events for an operation; True if this call completed the operation.
 
-    `claims`: for the caller to settle.
+    `claims`: takes what brought the operation nearer, for the caller to settle.
     """
     held = parts.held
     completed = False
@@ -205,7 +208,7 @@ def _before(
 def fail_key(parts: PurgatoryParts, key: Hashable, error: object, first: Exception) -> int:
     """Fail a key for all its watchers; return how many operations this call ended.
 
-    `first`: the error itself, or the first of its class.
+    `first`: the error itself, or the first of its class; each further operation gets a new error.
     """
     one = first
     traceback = first.__traceback__
@@ -242,7 +245,7 @@ def cancel_for_key(parts: PurgatoryParts, key: Hashable) -> list[DelayedOperatio
 def _each(
     operations: list[DelayedOperation], act: Callable[[DelayedOperation], bool]
 ) -> list[DelayedOperation]:
-    """Call `act` with each operation; return those that it affected."""
+    """Call `act` with each operation; return those for which it returned True."""
     found: list[DelayedOperation] = []
     failure: BaseException | None = None
     for operation in operations:
@@ -257,7 +260,7 @@ def _each(
 
 
 def do_posted(parts: PurgatoryParts, command: KeyCommand) -> None:
-    """Do a posted command, also while the purgatory closes."""
+    """Do what was posted to the loop, also while the purgatory closes."""
     if isinstance(command, CompleteKey):
         complete_and_hold(parts, command.key, command.value, command.limit, command.hold_ns)
     elif isinstance(command, FailKey):

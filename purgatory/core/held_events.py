@@ -1,8 +1,8 @@
 """HeldEvents: events that also count for operations submitted later, for a while.
 
-A held event is a task of the timer, which removes the event; the submission also checks the clock.
-A limited event gives out *units*, one for each operation. A unit is claimed before the operation
-sees the event, and returned if the operation did not change.
+A held event is a task of the timer, which removes the event at its time; the submission also checks
+the clock. A limited event gives out *units*, one for each operation reached. A unit is claimed
+before the operation sees the event, and returned if the operation did not change.
 
 The lock here is a leaf: under it only `__hash__` and `__eq__` of keys run. Any thread.
 """
@@ -34,9 +34,9 @@ class HeldEvent(TimerTask):
     """A completion: limited, or held until a deadline, or both.
 
     `units`: for how many more operations it may count, or UNLIMITED. `claimed`: units under way.
-    `refused`: operations refused because all units were claimed, and those after them. `spreading`:
-    some waiting operations have not been offered the event. The lock of HeldEvents guards these
-    fields.
+    `refused`: operations refused because all units were claimed, and operations queued after them.
+    `spreading`: the completing thread has not yet offered the event to all waiting operations. The
+    lock of HeldEvents guards these fields.
     """
 
     __slots__ = ("_holder", "claimed", "key", "number", "refused", "spreading", "units", "value")
@@ -67,7 +67,8 @@ class HeldEvent(TimerTask):
 class HeldEvents:
     """The held events of a single purgatory, at most one a key and `max_held` in all.
 
-    `holds`: whether there may be any; read without the lock and without counting a reference.
+    `holds`: whether there may be any. Read without the lock, and without counting a reference, for
+    which threads would wait.
     """
 
     def __init__(self, name: str, timer: Timer, max_held: int) -> None:
@@ -84,7 +85,7 @@ class HeldEvents:
         return len(self.by_key)
 
     def hold(self, event: HeldEvent, hold_ns: int) -> None:
-        """Hold an event in place of the key's former one; not after `close`.
+        """Hold an event, replacing the key's former event. Nothing happens after `close`.
 
         Raises HeldFull, TimerFull and TimerClosed; then all is as it was.
         """
@@ -169,7 +170,8 @@ class HeldEvents:
     ) -> bool:
         """Claim a unit for one of some operations; False if none is left.
 
-        If one may be returned, keep the operations from `index` on for `take_refused`.
+        If no unit is left but one may be returned, keep the operations from `index` on for
+        `take_refused`.
         """
         if event.units == UNLIMITED:
             return True
@@ -210,7 +212,7 @@ class HeldEvents:
         return []
 
     def holds_lock(self) -> bool:
-        """Return whether the calling thread has the lock."""
+        """Return whether the calling thread is in the middle of a change or a look."""
         return is_owned(self._lock)
 
     def close(self) -> None:

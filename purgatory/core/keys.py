@@ -1,7 +1,7 @@
 """Watch keys: valid keys, and keys of built-in types.
 
-Built-in types are hashed and compared without foreign code. So, compiled, a look into a dict of
-such keys can be part of an atomic section. Any thread.
+Keys of built-in types are hashed and compared without foreign code. So, compiled, a look into a
+dict of such keys can be part of an atomic section. Any thread.
 """
 
 import sys
@@ -10,7 +10,7 @@ from typing import Final
 
 from timingwheel.lowlevel import COMPILED, plain_int
 
-_MANY: Final = 5  # from here on a dict is quicker
+_MANY: Final = 5  # from here on a dict finds equal keys sooner than comparing each with each
 
 # With the option -b, comparing bytes with a str warns, which runs code.
 _BYTES_ARE_BUILTIN: Final[bool] = not sys.flags.bytes_warning
@@ -44,8 +44,8 @@ def are_builtin_keys(keys: tuple[Hashable, ...]) -> bool:
 def distinct_keys(keys: object) -> tuple[Hashable, ...]:
     """Return watch keys without duplicates, in order.
 
-    TypeError for anything but a collection, for a str or bytes, and for unhashable keys; ValueError
-    for no keys.
+    TypeError for anything but a collection, for a single str, bytes or the like, and for unhashable
+    keys; ValueError for no keys.
     """
     # Mostly a tuple: compiled, four more types take a tenth of a submission.
     if type(keys) is not tuple and isinstance(keys, (str, bytes, bytearray, memoryview)):
@@ -79,7 +79,7 @@ def _all_distinct(keys: tuple[Hashable, ...]) -> bool:
 
 
 def check_need(need: object, keys: int) -> int:
-    """Return `need` as an int; TypeError, ValueError if `keys` keys cannot meet it."""
+    """Return `need` as an int; TypeError, ValueError if `keys` distinct keys cannot meet it."""
     count = plain_int("need", need)
     if not 1 <= count <= keys:
         raise ValueError(f"need is {need!r}; expected 1 to {keys}, the number of distinct keys")

@@ -1,7 +1,7 @@
 """OutcomeRecorder: records how the operations of a single purgatory end, and tells its Journal.
 
 It also reports what user code raises, and closes the purgatory's own timer after the last
-operation. Any thread, under no lock.
+operation. Any thread; no method is called while a lock is held.
 """
 
 import logging
@@ -31,9 +31,10 @@ class Journal(Protocol):
     """Receives each outcome once, from the ending thread."""
 
     def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
-        """Record one outcome, under no lock, before the operation's callbacks.
+        """Record one outcome. Called under no lock, before the operation's callbacks.
 
-        Several threads may call. An exception goes to `on_error`; the operation ends all the same.
+        Must be safe to call from several threads. An exception goes to `on_error`; the operation
+        ends all the same.
         """
 
 
@@ -111,7 +112,7 @@ class OutcomeRecorder(OperationOwner):
         if error is not None:
             self.report(error, operation)
         if self._lists.closed and self._own_timer is not None and self._lists.fully_drained:
-            # Its reaper may sleep.
+            # Its reaper may sleep until a deadline that no longer matters.
             self._own_timer.close(wait=False, cancel_pending=False)
         if self._journal is not None and operation._op_stage < JOURNALED:
             try:
@@ -122,6 +123,7 @@ class OutcomeRecorder(OperationOwner):
                 self.report(error, operation)
 
     def report(self, error: BaseException, operation: OperationState) -> None:
+        """Report an exception of user code to `on_error`, or log it; raise an exit."""
         if is_process_exit(error):
             raise error
         if self._on_error is None:

@@ -1,8 +1,10 @@
 """PurgatoryParts: the parts of a purgatory.
 
-`aio`, `replay` and the service enter the core here. Any thread. Without the interpreter lock,
-threads that count the references to one object wait for each other, so each thread's operations
-refer to the thread's copy of the owner.
+Code about operations and keys (`aio`, `replay`, the service) enters the core here. Any thread.
+
+Each operation refers to its owner. Without the interpreter lock, threads that count the references
+to one object wait for each other, so each thread's operations refer to the thread's copy of the
+owner.
 """
 
 from typing import Final, cast
@@ -60,7 +62,10 @@ class PurgatoryParts:
             _gc_untrack(operation)
 
     def holds_lock(self) -> bool:
-        """Return whether the calling thread has a lock; see `Timer.holds_lock`."""
+        """Return whether the calling thread has a lock of the lists, held events or timer.
+
+        See `Timer.holds_lock`.
+        """
         timer = cast("Timer", self.timer)
         return self.lists.holds_lock() or self.held.holds_lock() or timer.holds_lock()
 

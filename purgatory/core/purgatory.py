@@ -1,6 +1,6 @@
 """Purgatory: the class for users; its constructor, `start`, `step` and `close`. Any thread.
 
-Interpreted, unlike `PurgatoryCore`: its loops release the GIL, and the registry refers to it
+Interpreted, unlike `PurgatoryCore`: its loops release the GIL, and the registry can refer to it
 weakly.
 """
 
@@ -45,14 +45,14 @@ class Purgatory(PurgatoryCore):
     """Holds delayed operations until a watch key completes them or their timeout passes.
 
     `timer`: a timer shared with others, neither started nor closed here; None: an own timer,
-    `p.timer`. `on_error(exc, operation)`: gets exceptions of operations' methods; default: logged,
-    as are exceptions of futures' callbacks. `journal`: gets each outcome. `registry`: a Prometheus
-    registry for the metrics. `executor_workers`: threads of an own timer that run what expires;
-    default: one, and another, up to 32, while a callback takes longer than two to four
-    milliseconds. `max_held`: of events, see `complete`.
+    `p.timer`. `on_error(exc, operation)`: told of exceptions in methods of operations; default:
+    logged, as are exceptions in done callbacks of futures. `journal`: told of each outcome.
+    `registry`: a Prometheus registry for the metrics. `executor_workers`: how many threads of an
+    own timer run what expires; default: one, and another, up to 32, while a callback takes longer
+    than two to four milliseconds. `max_held`: how many events may be held at once, see `complete`.
 
     An own timer must be started, or nothing expires: `with Purgatory() as p` starts and closes it.
-    Any thread and callback may call any method.
+    All methods may be called from any thread, and from callbacks.
     """
 
     def __init__(
@@ -90,7 +90,8 @@ class Purgatory(PurgatoryCore):
     def start(self) -> None:
         """Start the loop: runs posted calls and, with an own timer, advances the clock.
 
-        Idempotent. Raises PurgatoryClosed, and RuntimeError if the system has no thread left.
+        Does nothing if the loop runs. Raises PurgatoryClosed, and RuntimeError if the system has no
+        thread left.
         """
         self._parts.check_open()
         try:
@@ -132,9 +133,9 @@ class Purgatory(PurgatoryCore):
         False: let them complete or expire for up to `timeout` seconds, then cancel the rest.
         `wait`: return after all ended; False: wait for no callback, as a signal handler should.
         With a shared timer, another thread must advance its clock meanwhile. A `try_complete`
-        should pass a timeout: its own operation ends only after it. A signal handler or finalizer
-        never waits if its thread has a lock of ours: see `Timer.holds_lock`. In a forked child:
-        nothing. Raises TypeError, ValueError.
+        should pass a timeout: its own operation cannot end before `try_complete` returns. A signal
+        handler or finalizer never waits if its thread has a lock of ours: see `Timer.holds_lock`.
+        The metrics leave their registry. In a forked child: nothing. Raises TypeError, ValueError.
         """
         check_flag("wait", wait)
         check_flag("cancel_pending", cancel_pending)
@@ -212,6 +213,7 @@ def _join_seconds(end_s: float | None) -> float | None:
 
 
 def _seconds_until(end_s: float | None) -> float | None:
+    """Return the seconds left until `end_s`; None: no limit."""
     return None if end_s is None else max(0.0, end_s - real_seconds())
 
 

@@ -1,7 +1,7 @@
 """PurgatoryCore: the methods of `Purgatory` that submit, complete and cancel, and its stats.
 
 Any thread. Each decision is made under one lock, that of the watch lists, an operation or the
-timer; user code runs under none. Compiled.
+timer, never two at once, and user code runs under none of them. Compiled.
 """
 
 from collections.abc import Hashable, Iterable
@@ -44,12 +44,13 @@ class PurgatoryCore:
     def try_complete_else_watch(
         self, operation: DelayedOperation, keys: Iterable[Hashable]
     ) -> bool:
-        """Complete an operation now, or let it wait for keys until its timeout.
+        """Complete an operation now, or let the operation wait for keys until the timeout.
 
         Returns True if this call completed the operation. Checks the condition before and after the
-        operation enters the watch lists, so that no completion is missed. Raises TypeError and
-        ValueError for bad arguments and an operation that waits already, PurgatoryClosed, and
-        TimerFull, which leaves the operation as it was, to be tried again.
+        operation enters the watch lists, so that no completion is missed.
+
+        Raises TypeError and ValueError for bad arguments and an operation that waits already,
+        PurgatoryClosed, and TimerFull, which leaves the operation as it was, to be tried again.
         """
         if not isinstance(operation, DelayedOperation):
             raise TypeError(f"operation is {operation!r}; expected a DelayedOperation")
@@ -68,7 +69,7 @@ class PurgatoryCore:
         return check_key(self._parts, key)
 
     def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
-        """Cancel and return the operations watching a key."""
+        """Cancel the operations watching a key; return them."""
         self._parts.check_not_drained()
         return cancel_for_key(self._parts, key)
 
@@ -123,13 +124,13 @@ class PurgatoryCore:
     ) -> int:
         """Complete a key: waiting futures get `value`, other operations are checked.
 
-        `limit`: count for at most so many operations, the longest waiting first; ended and
-        unaffected operations do not count. `hold`: for so many seconds (or a timedelta) the event
-        also counts for operations submitted later; `limit` bounds both together. A held event of
-        the key is replaced, even without `hold`. A thread that is checking an operation checks
-        again, then offers a limited event to the next. Returns how many operations this call
-        completed. Raises TypeError and ValueError for bad arguments, HeldFull if `max_held` events
-        are held, TimerFull, PurgatoryClosed; then nothing is done.
+        `limit`: count for at most so many operations, the longest waiting first; ended
+        and unaffected operations do not count. `hold`: for so many seconds (or a timedelta) the
+        event also counts for operations submitted later; `limit` bounds both together. A
+        held event of the key is replaced, even without `hold`. A thread that is checking an
+        operation checks again, then offers a limited event to the next. Returns how many operations
+        this call completed. Raises TypeError and ValueError for bad arguments, HeldFull if
+        `max_held` events are held, TimerFull, PurgatoryClosed; then nothing is done.
         """
         return complete(self._parts, key, value, limit, hold)
 
@@ -143,9 +144,10 @@ class PurgatoryCore:
     ) -> None:
         """Post a completion to the purgatory's loop, and return at once.
 
-        From any thread, a signal handler or a finalizer. The loop of `start` does a thread's posts
-        in order. `hold` counts from then; if too many events are held, that is logged, and nothing
-        is completed. Raises TypeError and ValueError for bad arguments, PurgatoryClosed.
+        From any thread, a signal handler or a finalizer. `start` starts the loop, which does posts
+        in order for each thread. `hold` counts from then; if too many events are held then, that is
+        logged, and nothing is completed. Raises TypeError and ValueError for bad arguments,
+        PurgatoryClosed.
         """
         hash(key)
         self._parts.check_open()
@@ -164,7 +166,7 @@ class PurgatoryCore:
         return fail_key(self._parts, key, error, first)
 
     def fail_later(self, key: Hashable, error: Exception | type[Exception]) -> None:
-        """Post a `fail`, as `complete_later`."""
+        """Post a `fail`, as `complete_later` does a completion."""
         hash(key)
         first = exception_of(error, Exception)
         self._parts.check_open()
@@ -175,22 +177,23 @@ class PurgatoryCore:
 
         `timeout`: seconds or a timedelta; less than the remaining time is allowed. The operation
         keeps its place among its keys' watchers, and `delay_ms` still counts from submission.
-        Raises TypeError and ValueError for a bad timeout, ValueError for an operation not, or just
-        being, submitted to this purgatory, PurgatoryClosed. For futures: `DeferredFuture.extend`.
+        Raises TypeError and ValueError for a bad timeout, ValueError for an operation that was not
+        submitted to this purgatory, or is just being submitted, PurgatoryClosed. For futures:
+        `DeferredFuture.extend`.
         """
         if not isinstance(operation, DelayedOperation):
             raise TypeError(f"operation is {operation!r}; expected a DelayedOperation")
         return self._parts.owner.extend(operation, timeout)
 
     def cancel_later(self, key: Hashable) -> None:
-        """Post a `cancel_for_key`, as `complete_later`."""
+        """Post a `cancel_for_key`, as `complete_later` does a completion."""
         hash(key)
         self._parts.check_open()
         self._bus.post(CancelForKey(key))
 
     @property
     def watched(self) -> int:
-        """Pairs of pending operation and watched key. O(1).
+        """How many pairs of pending operation and watched key there are. O(1).
 
         Exact; without the interpreter lock, approximate beside changing threads.
         """
@@ -242,10 +245,10 @@ def _context_future(context: object) -> DeferredFuture:
 
 
 def parts_of(purgatory: PurgatoryCore) -> PurgatoryParts:
-    """Return a purgatory's parts."""
+    """Return the parts of a purgatory, for what builds on the core."""
     return purgatory._parts
 
 
 def bus_of(purgatory: PurgatoryCore) -> Bus:
-    """Return a purgatory's bus."""
+    """Return what the loop of a purgatory sleeps on."""
     return purgatory._bus

@@ -1,7 +1,7 @@
 """The watch lists where the code is compiled: changes that are sections, without the lock.
 
-While all keys are of built-in types, a change is an atomic section. A change in the middle of
-another takes the lock, and is deferred.
+While all keys are of built-in types (see `keys`), a change is an atomic section. A change in the
+middle of another takes the lock, and is deferred.
 
 Without the interpreter lock, threads wait for each other at a shared lock, dict or count. So there
 the keys are spread by hash over several shards, each with all of these. A section enters the shards
@@ -37,13 +37,13 @@ def new_watch_lists(name: str) -> WatchLists:
 
 
 class AtomicWatchLists(WatchLists):
-    """Watch lists with the interpreter lock."""
+    """Watch lists with the interpreter lock, which compiled code keeps until its next call."""
 
     def _may_be_section(self) -> bool:
-        """Tell whether a change runs no foreign code.
+        """Tell whether what follows runs no foreign code. Under the lock of a shard, if locked.
 
-        Under the lock of a shard, if locked. False after `close`, when the last removal sets an
-        event.
+        False in the middle of another change, while keys may run code, and after `close`, when the
+        last removal sets an event.
         """
         return self._builtin_keys_only and not (self._changing or self.closed)
 
@@ -57,8 +57,9 @@ class AtomicWatchLists(WatchLists):
     def _try_append(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> bool:
         """Do as `_append_all`, looking up each key once; False if not atomic.
 
-        Not atomic for the second operation of a key: a new dict may run the cycle collector. Nor if
-        a dict cannot grow. Saves 16 % of submission and completion (callgrind).
+        Not atomic if the operation is the second of a key: a new dict may run the cycle collector.
+        Nor if a dict cannot grow: `_append_all` tries again. Saves 16 % of a pair of submission and
+        completion (callgrind).
         """
         if not self._may_be_section():
             return False
@@ -122,7 +123,7 @@ class ShardedWatchLists(AtomicWatchLists):
         return _part_of(self._parts, key)
 
     def _enter(self, shard: WatchShard) -> bool:
-        """Begin a section in a single shard; False if impossible."""
+        """Begin a section in a single shard; False if impossible. The caller leaves its lock."""
         _enter_section(shard.lock)
         if self._may_be_section():
             return True
@@ -130,7 +131,7 @@ class ShardedWatchLists(AtomicWatchLists):
         return False
 
     def _enter_all(self, keys: tuple[Hashable, ...]) -> int:
-        """Take the locks of keys' shards; a number for `_leave_all`."""
+        """Take the locks of the shards of built-in keys; a number for `_leave_all`."""
         found = 0
         for key in keys:
             found |= 1 << _sixteenth_of(key)
@@ -166,7 +167,7 @@ class ShardedWatchLists(AtomicWatchLists):
     def _append_locked(
         self, shard: WatchShard, operation: DelayedOperation, keys: tuple[Hashable, ...]
     ) -> bool:
-        """Append it in a section; False if a dict cannot grow."""
+        """Append it in a section; False if a dict cannot grow. `shard`: of the first key."""
         if operation._op_outcome is not None:
             return True
         part = shard
@@ -248,7 +249,7 @@ class ShardedWatchLists(AtomicWatchLists):
 
 
 class LockOfAll:
-    """The locks of all shards as one. Re-entrant."""
+    """The locks of all shards, taken in their order, as one. Re-entrant."""
 
     __slots__ = ("_shards",)
 

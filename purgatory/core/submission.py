@@ -22,10 +22,10 @@ def submit(
     keys: tuple[Hashable, ...],
     is_internal: bool = False,
 ) -> bool:
-    """Let an operation wait for distinct keys until its timeout.
+    """Let an operation wait for distinct keys until its timeout. True if completed here.
 
-    True if completed here. `is_internal`: only keys complete the operation, and the program does
-    not see it yet; if this raises, it has ended.
+    `is_internal`: only keys complete the operation, and the program does not see it before this
+    returns; if this raises, it has ended.
     """
     if not _attach(parts, operation, is_internal):
         return False
@@ -94,8 +94,8 @@ def _try_roll_back(
     parts.lists.remove(operation)
     if not isinstance(error, TimerError):  # the caller learns of the failure
         TimerTask.cancel(operation)
-    # An internal operation ends: it must not take a limited event. A user's operation may be
-    # submitted again.
+    # An internal operation ends: a thread that found it on a list must not waste a limited event. A
+    # user's operation may be submitted again.
     pending = detach(operation, for_ever=is_internal)
     if pending:
         operation._op_forget_counted()

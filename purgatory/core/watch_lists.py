@@ -5,8 +5,8 @@ operations takes no memory, and the counts change together with the lists. Calle
 operations, under no lock.
 
 One lock guards all keys, held for a few dictionary steps. Kafka has 512; with the interpreter lock
-a second lock costs more than it saves. A leaf lock: under it only `__hash__` and `__eq__` of keys
-run. If these change, an entry stays behind, as in any dict.
+a second lock costs more than the waiting it saves. A leaf lock: under it only `__hash__` and
+`__eq__` of keys run. If these change, an entry stays behind, as in any dict.
 
 Compiled, `section_lists` mostly skips the lock. Any thread.
 """
@@ -66,7 +66,7 @@ class WatchShard:
         self._last_sequence = i64(number * _SEQUENCES)
 
     def sequence_of(self, operation: OperationState) -> object:
-        """Return its number. Locked, or in an atomic section."""
+        """Return its number, drawn on first need. Locked, or in an atomic section."""
         if operation._op_sequence is None:
             self._last_sequence += 1
             operation._op_sequence = self._last_sequence
@@ -75,7 +75,7 @@ class WatchShard:
     def count(self, operation: OperationState, outcome: Outcome) -> None:
         """Count an outcome, once. Locked, or in an atomic section."""
         if operation._op_stage < COUNTED:
-            # No call in between: both are done or neither.
+            # No call before the stage is marked, and no memory after: both are done or neither.
             if outcome is COMPLETED:
                 self.completed += 1
             elif outcome is EXPIRED:
@@ -117,10 +117,10 @@ class WatchShard:
 
 
 class WatchLists:
-    """The watch lists of a purgatory, and counts.
+    """The watch lists of a purgatory, and counts. Any thread.
 
-    Any thread. `closed`: nothing may be watched any more. `drained` is set, and `fully_drained`
-    true, when nothing is watched either.
+    `closed`: nothing may be watched any more. `drained` is set, and `fully_drained` true, when
+    nothing is watched any more either; reading `fully_drained` makes no call.
     """
 
     def __init__(self, name: str, shards: list[WatchShard] | None = None, lock: Any = None) -> None:
@@ -145,7 +145,7 @@ class WatchLists:
     def watch(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
         """Put an operation on the lists of distinct keys. Raises PurgatoryClosed.
 
-        An ended operation stays off.
+        An ended operation stays off: the ending thread has already passed.
         """
         operation._op_sequence = None
         with self._lock:
@@ -180,10 +180,10 @@ class WatchLists:
             return self._remove(operation)
 
     def remove(self, operation: OperationState) -> Exception | None:
-        """Take an operation off its lists, if on any.
+        """Take an operation off its lists, if on any. Idempotent, even after an interrupt.
 
-        Idempotent, even after an interrupt. Returns what a key's `__hash__` or `__eq__` raised;
-        that key's entry stays behind. Raises MemoryError; callers may retry.
+        Returns what a key's `__hash__` or `__eq__` raised; that key's entry stays behind. Raises
+        MemoryError; callers may then retry.
         """
         with self._lock:
             return self._remove(operation)
@@ -243,7 +243,7 @@ class WatchLists:
     def _watch_or_unwatch(
         self, operation: OperationState, keys: tuple[Hashable, ...]
     ) -> Exception | None:
-        """Do all or nothing; after a failed removal, a second call does the rest."""
+        """Do all of it or nothing; if a removal raised, a second call does the rest."""
         if not keys:
             return self._unwatch(self._first, operation)
         if operation._op_outcome is None:
@@ -251,7 +251,10 @@ class WatchLists:
         return None
 
     def _apply_deferred(self) -> None:
-        """Make the changes that came while another was under way."""
+        """Make the changes that came while another was under way.
+
+        A failed change stays for another attempt.
+        """
         while self._deferred_changes:
             operation, keys = self._deferred_changes[0]
             self._changing = True
@@ -278,22 +281,22 @@ class WatchLists:
             return operations_of(self._shard_of(key).of_key.get(key))
 
     def sole_watcher(self, key: Hashable) -> DelayedOperation | None:
-        """Return a key's only watcher if an atomic look finds it."""
+        """Return the only watcher of a key if an atomic look finds it, else None."""
         del key
         return None
 
     def close(self) -> None:
-        """Refuse further operations."""
+        """Refuse to watch anything from now on."""
         with self._lock:
             self.closed = True
             self._note_drained()
 
     def holds_lock(self) -> bool:
-        """Return whether the calling thread has a lock."""
+        """Return whether the calling thread is in the middle of a change or a look."""
         return any(is_owned(shard.lock) for shard in self._shards)
 
     def after_freeze(self) -> None:
-        """Forget a change of a thread that the interpreter's exit has frozen."""
+        """Forget a change in which the interpreter's exit has frozen a thread."""
         self._changing = False
 
     def all(self) -> list[DelayedOperation]:
@@ -310,16 +313,16 @@ class WatchLists:
 
     @property
     def entries(self) -> int:
-        """Pairs of operation and key."""
+        """How many pairs of operation and key there are."""
         return sum([shard.entries for shard in self._shards])
 
     @property
     def pending(self) -> int:
-        """Operations on the lists."""
+        """How many operations are on the lists."""
         return sum([shard.pending for shard in self._shards])
 
     def outcomes(self) -> tuple[int, int, int, int]:
-        """Return the numbers of completed, failed, expired and cancelled operations."""
+        """Return how many operations completed, failed, expired and were cancelled."""
         shards = self._shards
         return (
             sum([shard.completed for shard in shards]),

@@ -1,7 +1,7 @@
 """DeferredOperation: the operation behind a future of `Purgatory.defer`. Any thread.
 
 Compiled, unlike the future. So the operation keeps the future's state, result and exception, and
-resolves them in one section.
+resolves them in one section under its lock. After the end, it keeps only these.
 """
 
 from collections.abc import Hashable
@@ -29,7 +29,7 @@ from timingwheel.lowlevel import COMPILED, to_ns
 
 
 class DeferredOperation(KeyedOperation):
-    """A `KeyedOperation` that resolves a future."""
+    """A `KeyedOperation` that resolves a future. `Purgatory.defer` makes both."""
 
     __slots__ = ("_watch_keys", "cancel_requested", "error", "future", "result", "state")
 
@@ -40,7 +40,7 @@ class DeferredOperation(KeyedOperation):
         self._op_has_condition = False
         self._watch_keys = watch_keys
         self.cancel_requested: bool = False  # by `DeferredFuture.cancel`
-        # Set when registered; dropped at the end: no reference cycle.
+        # Set once a thread has registered the future; dropped at the end: no reference cycle.
         self.future: DeferredFuture | None = None
         # The future's _state, _result and _exception.
         self.state: object = PENDING
@@ -61,7 +61,7 @@ class DeferredOperation(KeyedOperation):
                 _register(self, future)
 
     def on_wait(self) -> None:
-        """Warn if nothing drives the timeout.
+        """Warn if a thread is about to wait for a timeout that nothing drives.
 
         Raises PurgatoryForked in a forked child.
         """
@@ -148,12 +148,13 @@ class DeferredOperation(KeyedOperation):
         self.drop_references()
 
     def drop_references(self) -> None:
-        """Keep only the result, for a live future."""
+        """Keep only the result: a live future refers to its operation."""
         self.future = None
         self._op_owner = None
         self._watch_keys = ()
 
     def _op_on_raised(self, error: Exception) -> None:
+        """Resolve the future: no further callback will."""
         if self.is_unresolved():
             self.resolve(None, error)
 
@@ -183,6 +184,7 @@ def _register(operation: DeferredOperation, future: DeferredFuture) -> None:
 def _store(
     operation: DeferredOperation, result: object, error: BaseException | None, state: str
 ) -> None:
+    """Resolve the future, unless registered. A future registered later is done at once."""
     if operation.future is None:
         operation.result = result
         operation.error = error
@@ -208,6 +210,7 @@ def _try_store(
 def _try_resolve(
     future: DeferredFuture, result: object, error: BaseException | None, state: str, again: bool
 ) -> bool:
+    """Resolve a future; False if memory is short. `again`: after such an attempt."""
     try:
         if again and future.done():
             future.tell_again()

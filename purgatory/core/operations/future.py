@@ -1,8 +1,9 @@
 """DeferredFuture: the Future form of a delayed operation, which `Purgatory.defer` returns.
 
-Most futures are awaited by a callback, read when done, or dropped. So costly parts are made at
-their first access, which registers the future with its operation, atomically: either the future is
-done by then, or the resolving thread resolves it like the standard library.
+Most futures are awaited by a callback, read when done, or dropped. So the operation keeps their
+state, and costly parts are made at their first access. The first access registers the future with
+its operation, atomically: either the future is done by then, or the resolving thread resolves the
+future like the standard library.
 
 Not compiled, like its base class. Any thread.
 """
@@ -40,8 +41,8 @@ _T = TypeVar("_T")
 class LazyAttribute(Generic[_T]):
     """An attribute of a future that `make()` makes at its first access.
 
-    `on_first_access(future)` is called first. A condition and two lists are half of the price of
-    the standard library's future.
+    `on_first_access(future)` is called first. A condition with its lock, and two lists, are half of
+    the price of the standard library's future; no thread waits for most futures here.
     """
 
     def __init__(self, make: Callable[[], _T], on_first_access: Callable[[Any], None]) -> None:
@@ -65,7 +66,7 @@ def _on_first_access(future: Any) -> None:
 
 
 def mark_observed(future: Any) -> None:
-    """Note that a thread has accessed a lazy attribute."""
+    """Note in a future that a thread has accessed a lazy attribute."""
     future.is_observed = True
 
 
@@ -82,13 +83,13 @@ class FastResultFuture(concurrent.futures.Future[_T]):
     __slots__ = ()
 
     def result(self, timeout: float | None = None) -> _T:
-        """See the base class. Takes no lock if there is a result."""
+        """See `concurrent.futures.Future`. Takes no lock if there is a result."""
         if self._state == FINISHED and self._exception is None:
             return self._result  # type: ignore[return-value]
         return super().result(timeout)
 
     def set_running_or_notify_cancel(self) -> bool:
-        """See the base class. False if it was cancelled, as all waiters know."""
+        """See `concurrent.futures.Future`. False if it was cancelled, as all waiters know."""
         if self._state == CANCELLED_AND_NOTIFIED:
             return False
         return super().set_running_or_notify_cancel()
@@ -96,7 +97,8 @@ class FastResultFuture(concurrent.futures.Future[_T]):
     def set_cancelled(self) -> None:
         """Become cancelled, also while running; called by the thread that ends the operation.
 
-        Raises InvalidStateError if it is done.
+        `set_running_or_notify_cancel` may have been called since the request to cancel. Raises
+        InvalidStateError if it is done.
         """
         with self._condition:
             self._check_unresolved()
@@ -111,7 +113,10 @@ class FastResultFuture(concurrent.futures.Future[_T]):
             raise concurrent.futures.InvalidStateError(f"{self._state}: {self!r}")
 
     def notify_waiters(self) -> None:
-        """Wake the threads waiting for a done future. Idempotent."""
+        """Wake the threads waiting for a done future. Idempotent.
+
+        The resolving thread may have been interrupted.
+        """
         with self._condition:
             for waiter in self._waiters:
                 if self not in waiter.finished_futures:
@@ -141,7 +146,7 @@ class DeferredFuture(FastResultFuture[Any]):
     _done_callbacks = LazyAttribute(list[Any], _on_first_access)
 
     def result(self, timeout: float | None = None) -> Any:
-        """See the class. Warns if the purgatory's own timer was never started.
+        """See the class. Warns if the purgatory's own timer was never started: nothing expires.
 
         Raises PurgatoryForked in a forked child if it has not ended.
         """
@@ -169,8 +174,8 @@ class DeferredFuture(FastResultFuture[Any]):
         """Cancel the operation; False if it has ended otherwise.
 
         After True, `result` raises `concurrent.futures.CancelledError`. After False another thread
-        may still be ending the future or running its callbacks. Also False after you have called
-        `set_running_or_notify_cancel`; then the operation goes on.
+        may still be ending the future or running its callbacks; `result` waits for the end. Also
+        False after you have called `set_running_or_notify_cancel`; then the operation goes on.
         """
         operation = self._operation
         if self._state == RUNNING:
@@ -227,7 +232,10 @@ class DeferredFuture(FastResultFuture[Any]):
             super().set_exception(error)
 
     def tell_again(self) -> None:
-        """Wake the waiting threads and run the callbacks of a done future. Idempotent."""
+        """Wake the waiting threads and run the callbacks of a done future. Idempotent.
+
+        Called by the operation if the resolving thread was interrupted.
+        """
         self.notify_waiters()
         self._invoke_callbacks()
 

@@ -33,8 +33,8 @@ _NO_LOCK: Final = nullcontext()
 class KeyedOperation(DelayedOperation):
     """Waits for `need` of its keys; the first completion of a key counts, with its value.
 
-    `check_and_complete` does not affect it. If an uncounted key fails, the operation fails,
-    whatever its need.
+    `check_and_complete` of a key does not affect it: a key counts when it is *completed*. If an
+    uncounted key fails, the operation fails, whatever its need.
     """
 
     __slots__ = ("_op_value", "_op_values", "_op_values_lock", "by_key", "need")
@@ -106,6 +106,7 @@ class KeyedOperation(DelayedOperation):
                 self._op_values.clear()
 
     def _op_fail_key(self, key: Hashable, error: BaseException) -> bool:
+        """Fail, unless the key has counted."""
         return end_by_hand(self, FAILED, error, (key,))
 
     def _op_count(self, key: Hashable, value: object) -> int:
@@ -206,7 +207,7 @@ def _try_end(operation: KeyedOperation, outcome: Outcome, key: Hashable, value: 
     # A key's __eq__ may have re-entered and ended the operation.
     if operation._op_outcome is not None:
         return False
-    # Before the outcome: threads that see the end find these.
+    # Before the outcome: threads that see the end find key and value.
     operation.by_key = key
     operation._op_value = value
     try:

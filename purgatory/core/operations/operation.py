@@ -2,8 +2,9 @@
 
 Many threads act on an operation at once. Its lock guards a few plain fields (see `OperationState`)
 for a few lines without a call, never while user code runs, and never together with another lock of
-the package: no callback can deadlock. Operations may share a lock: see
-`timingwheel.lowlevel.shared_lock`. Compiled, those lines are an atomic section.
+the package: nothing that a callback does can deadlock. Operations may share a lock: see
+`timingwheel.lowlevel.shared_lock`. Compiled, those lines are an atomic section, without a lock, or
+with a cheap lock where there is no interpreter lock.
 
 Frequent work is written as functions, here and in `outcome_race`: compiled, a method of a class
 that may be subclassed is looked up at each call.
@@ -35,8 +36,8 @@ class DelayedOperation(OperationState):
     """Waits for a condition, at most `timeout` seconds (or a timedelta).
 
     Subclass it: `try_complete` checks the condition, `on_complete` and `on_expiration` react.
-    Submit it once, with `Purgatory.try_complete_else_watch`. Any thread may call the other methods.
-    Raises TypeError and ValueError for a bad timeout.
+    Submit it once, with `Purgatory.try_complete_else_watch`. The other methods may be called from
+    any thread. Raises TypeError and ValueError for a bad timeout.
     """
 
     __slots__ = ()
@@ -47,7 +48,7 @@ class DelayedOperation(OperationState):
         return self._op_outcome is COMPLETED or self._op_outcome is EXPIRED
 
     def force_complete(self) -> bool:
-        """Complete it, condition or not. True for exactly one caller.
+        """Complete it, condition or not. True for exactly one caller among all enders.
 
         `on_complete` has run when this returns, with two exceptions. If another thread runs the
         operation's actions (or `try_complete` calls this), the busy thread runs `on_complete` next.
@@ -57,7 +58,7 @@ class DelayedOperation(OperationState):
         return finish(self, COMPLETED)
 
     def cancel(self) -> bool:
-        """End the operation uncompleted. True if done here."""
+        """End the operation uncompleted, off the wheel and watch lists. True if done here."""
         check_not_forked(self)
         return finish(self, CANCELLED)
 
@@ -103,9 +104,9 @@ class DelayedOperation(OperationState):
 
 
 def attach(operation: OperationState, owner: OperationOwner) -> bool:
-    """Make an operation belong to a purgatory.
+    """Make an operation belong to a purgatory. False if ended before.
 
-    False if ended before. ValueError if submitted before.
+    ValueError if the operation was submitted before.
     """
     attached = False
     try:
@@ -133,7 +134,7 @@ def _attach(operation: OperationState, owner: OperationOwner) -> bool:
 
 
 def detach(operation: OperationState, for_ever: bool = False) -> bool:
-    """Undo `attach`. False if ended; the owner stays.
+    """Make a pending operation belong to no purgatory again. False if ended; the owner stays.
 
     `for_ever`: end it as cancelled, without a callback.
     """
@@ -154,7 +155,7 @@ def _detach(operation: OperationState, for_ever: bool) -> bool:
 
 
 def check_not_forked(operation: OperationState) -> None:
-    """Raise PurgatoryForked if its purgatory is from before a fork."""
+    """Raise PurgatoryForked if it belongs to a purgatory from before a fork."""
     owner = operation._op_owner
     if owner is not None:
         owner.check_not_forked()

@@ -2,14 +2,14 @@
 
 The thread that sets `_op_outcome` wins the race, once, and takes the operation off the wheel and
 the watch lists. *Actions* follow: call `try_complete` (again), then the callbacks. One thread at a
-time runs the actions of an operation. A thread that finds the operation busy leaves a flag; the
-busy thread checks the flag before leaving. So no check is lost, and the methods of an operation
-never overlap. For a limited event the flag comes with a `Claim`.
+time runs the actions of an operation. A thread that finds the operation busy leaves a flag and
+returns; the busy thread checks the flag before leaving. So no check is lost, and the methods of an
+operation never overlap. For a limited event the flag comes with a `Claim`.
 
 The callbacks: `on_complete` when completed; `on_complete`, then `on_expiration` when expired;
 `on_cancel` when cancelled; `on_failure` when failed. Each is called at most once, under no lock. An
-exception is reported and stops nothing. From `MAX_NESTED` nested callbacks on, further callbacks
-are deferred: a long chain must not end in a RecursionError.
+exception is reported to the owner and stops nothing. From `MAX_NESTED` nested callbacks on, further
+callbacks are deferred, or a long chain would end in a RecursionError.
 
 A KeyboardInterrupt may come at any call or loop. An interrupted thread first does the remaining
 stages: a finished operation gets its callbacks, unless a second interrupt comes.
@@ -57,7 +57,8 @@ log: logging.Logger = logging.getLogger(__name__)
 _gc_track: Final = gc_track
 _thread_dict: Final = thread_dict
 
-# Attempts of a thread without memory: a key may raise MemoryError for ever.
+# How often a thread without memory tries to take an operation off its lists. Limited: a key may
+# raise MemoryError for ever.
 MAX_ATTEMPTS: Final = 200
 
 # What `_next_action` returns.
@@ -92,8 +93,8 @@ class CallbackDepth:
 class OutermostCallback:
     """A mark that one callback at a time takes, instead of looking up the depth of its thread.
 
-    Callbacks inside see it active, and are counted. Saves 8 % of submission and completion
-    (callgrind).
+    Callbacks inside see it active, and are counted. Saves 8 % of a pair of submission and
+    completion (callgrind).
     """
 
     __slots__ = ("active",)
@@ -111,7 +112,7 @@ OUTERMOST_CALLBACK: Final = OutermostCallback()
 
 
 def callback_depth() -> CallbackDepth:
-    """Return this thread's `CallbackDepth`."""
+    """Return how deep the callbacks of this thread are nested."""
     if not LOCKED_SECTIONS:
         return _CALLBACK_DEPTH.value
     fields = _thread_dict()
@@ -142,7 +143,8 @@ def request_check(operation: OperationState, claim: Claim | None = None) -> bool
 def _set_recheck(operation: OperationState, wanted: bool) -> None:
     """Ask for a check, or note its beginning.
 
-    Locked where sections are: else the processor could clear the flag late, and wipe out a request.
+    Locked where sections are: else the processor could clear the flag late, and wipe out a request
+    whose cause the check has not seen.
     """
     if LOCKED_SECTIONS:
         enter(operation)
@@ -182,7 +184,8 @@ def finish(operation: OperationState, outcome: Outcome) -> bool:
 def try_set_outcome(operation: OperationState, outcome: Outcome) -> bool:
     """Win the race, or return False. Locked, or in an atomic section.
 
-    The caller calls `finalize` if it won, also after an interrupt.
+    The caller calls `finalize` if it won, also after an interrupt: CPython lets none in when a
+    Python function returns.
     """
     if operation._op_outcome is not None:
         return False
@@ -191,10 +194,10 @@ def try_set_outcome(operation: OperationState, outcome: Outcome) -> bool:
 
 
 def finalize(operation: OperationState, outcome: Outcome) -> None:
-    """Take the operation off wheel and watch lists, and run its callbacks.
+    """Take the operation off wheel and watch lists, and run its callbacks. Only by the winner.
 
-    Only by the winner. Idempotent. Callbacks run even if the release fails; then the error is
-    raised.
+    Idempotent: after an interrupt, a second call does the rest. Callbacks run even if the release
+    fails; then the error is raised.
     """
     attempts = 0
     failure: Exception | None = None
@@ -212,7 +215,7 @@ def finalize(operation: OperationState, outcome: Outcome) -> None:
 
 
 def end_alone(operation: OperationState, outcome: Outcome) -> bool:
-    """Do as `finish`, without callbacks, in the only thread."""
+    """Do as `finish`, for an operation without callbacks, in the only thread there is."""
     won = try_set_outcome(operation, outcome)
     if won:
         _release(operation, outcome)
@@ -230,9 +233,9 @@ def _release(operation: OperationState, outcome: Outcome) -> None:
 
 
 def run_actions(operation: OperationState, claim: Claim | None = None) -> bool:
-    """Run all actions, unless another thread does.
+    """Run all actions, unless another thread does. True if `try_complete` completed it.
 
-    True if `try_complete` completed it. `claim`: asks for a check.
+    `claim`: asks for a check, and is left to the other thread.
     """
     completed = False
     action = _NOTHING
@@ -331,7 +334,7 @@ def _left_to(operation: OperationState) -> list[Claim]:
 
 
 def settle(claims: list[Claim], effect: int) -> None:
-    """Settle claims. Idempotent."""
+    """Settle claims; after an interrupt, a second call does the rest."""
     for claim in claims:
         try:
             claim.settle(effect)
@@ -373,7 +376,7 @@ def _run_callback(operation: OperationState) -> bool:
 
 
 def run_next_callback(operation: OperationState) -> int:
-    """Call the next callback of an operation, or defer it."""
+    """Call the next callback of an operation, or defer it if too many are running."""
     nesting = None
     if ATOMIC_SECTIONS and not OUTERMOST_CALLBACK.active:
         OUTERMOST_CALLBACK.active = True
@@ -404,7 +407,7 @@ def run_next_callback(operation: OperationState) -> int:
 
 
 def _call_next(operation: OperationState) -> None:
-    """Mark each callback, then call it, without a call in between."""
+    """Mark each callback just before calling it, without a call in between."""
     outcome = operation._op_outcome
     if outcome is EXPIRED and operation._op_stage != ON_COMPLETE_CALLED:
         operation._op_stage = ON_COMPLETE_CALLED
@@ -422,7 +425,7 @@ def _call_next(operation: OperationState) -> None:
 
 
 def report(operation: OperationState, error: BaseException) -> None:
-    """Report an exception of user code to the owner, or log it."""
+    """Report an exception of user code to the operation's owner; log it without owner."""
     owner = operation._op_owner
     if owner is not None:
         owner.report(error, operation)
