@@ -18,6 +18,7 @@ from purgatory.service.cluster.store_lease import StoreLease
 from purgatory.service.errors import NotAllowed
 from purgatory.service.protocol import Cancel, Complete, Query, Submit
 from purgatory.service.server.limits.kind_limits import TokenBucket
+from purgatory.service.server.reads.status_answers import MAX_LISTED, VALUE_BYTES
 from purgatory.service.store.lease import SeenLease
 from purgatory.service.store.postgres.sessions.server_addresses import addresses_of
 from purgatory.testing import ManualPurgatory
@@ -230,6 +231,30 @@ def test_which_attempt_is_the_last():
                 client.schedule(0, kind="fax").result(HANG)
     assert attempts == [1, 2]
     assert "`job.attempt` counts up to `max_attempts`" in text_of("docs/service.md")
+
+
+def test_which_payloads_a_list_leaves_out():
+    """service.md, gateway.md: more than a page may have; asked for alone, each is there."""
+    payload = "x" * 1000
+    most = VALUE_BYTES // len(payload)
+    with ServiceDaemon(IN_MEMORY) as service, Client(service.server.address) as client:
+        for _ in range(most + 1):
+            client.defer("k", payload=payload)
+            client.schedule_later(3600, kind="mail", payload=payload)
+        client.flush()
+        for rows, ask in (
+            (list(client.list(with_jobs=False)), client.query),
+            (list(client.jobs()), client.job),
+        ):
+            without = [each for each in rows if each.payload is None]
+            assert 0 < len(without) < len(rows) == most + 1
+            assert all((each.payload is None) == (each.left_out > 0) for each in rows)
+            name = getattr(without[0], "op_id", None) or without[0].job_id
+            assert ask(name).payload == payload
+    said = f"has {VALUE_BYTES >> 10} KiB of payloads and results"
+    assert f"A page, of {MAX_LISTED} at most, {said}" in text_of("docs/service.md")
+    assert "payloads that it leaves out (`left_out` is not 0)" in text_of("docs/service.md")
+    assert f"A page of a list {said}, and null for others" in text_of("docs/gateway.md")
 
 
 def test_a_key_that_only_looks():
