@@ -257,6 +257,26 @@ def test_which_payloads_a_list_leaves_out():
     assert f"A page of a list {said}, and null for others" in text_of("docs/gateway.md")
 
 
+def test_which_outcomes_the_last_client_gets():
+    """service.md: of its name, but its own futures' alone; another's future gets its own, too."""
+    got = []
+    with ServiceDaemon(IN_MEMORY) as service:
+        address = service.server.address
+        with Client(address, name="shop", on_outcome=lambda one: got.append("first")) as first:
+            assert first.complete("k") == 0  # it is connected
+            with Client(address, name="shop", on_outcome=lambda one: got.append(one.op_id)) as last:
+                own = last.defer("k", op_id="own")
+                last.flush()
+                others = first.defer("k", op_id="others")
+                first.flush()
+                assert last.complete("k", 1) == 2
+                assert [own.result(HANG), others.result(HANG)] == [1, 1]
+                eventually(lambda: got)
+    assert got == ["others"]
+    said = "gets all outcomes by `on_outcome` but those of its own futures"
+    assert said in text_of("docs/service.md")
+
+
 def test_a_key_that_only_looks():
     """service.md: it changes nothing, and takes the name of each client."""
     access = Access("auditor", (), ("read",))
