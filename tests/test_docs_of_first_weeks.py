@@ -204,6 +204,16 @@ def test_which_programs_read_the_environment(monkeypatch):
     assert statement in text_of("docs/service.md")
 
 
+def test_a_worker_has_no_name_by_default():
+    """service.md: a client has a random one, which no worker has."""
+    with Client() as one, Client() as another:
+        assert one.name != another.name
+    with pytest.raises(TypeError, match="name"):
+        Worker()
+    said = 'give the client the worker\'s name (`name="shop"`, `--name shop`)'
+    assert f"{said}: by default it has a random one" in text_of("docs/service.md")
+
+
 def test_the_names_of_two_purgatories_in_a_registry():
     """library.md: a name is there once; `close` frees it."""
     registry = CollectorRegistry()
