@@ -214,6 +214,18 @@ def test_a_worker_has_no_name_by_default():
     assert f"{said}: by default it has a random one" in text_of("docs/service.md")
 
 
+def test_whether_a_repeat_has_run():
+    """howto/nightly-report.md: its last time is that of a job, not of a worker."""
+    with ServiceDaemon(IN_MEMORY) as service, Client(service.server.address) as client:
+        assert client.repeat("nightly", every="1d", kind="report").run()
+        [nightly], [job] = client.repeats(), client.jobs(tag="nightly")
+        assert nightly.last is not None
+        assert (job.state, job.attempts) == ("ready", 0)
+        assert client.job(job.id).tags == ("nightly",)
+    page = text_of("docs/howto/nightly-report.md")
+    assert "have the time of the last job, also of one that no worker has run" in page
+
+
 def test_the_names_of_two_purgatories_in_a_registry():
     """library.md: a name is there once; `close` frees it."""
     registry = CollectorRegistry()
