@@ -18,6 +18,7 @@ from purgatory.service.cluster.store_lease import StoreLease
 from purgatory.service.errors import NotAllowed
 from purgatory.service.protocol import Cancel, Complete, Query, Submit
 from purgatory.service.server.limits.kind_limits import TokenBucket
+from purgatory.service.server.reads.status_answers import MAX_LISTED, VALUE_BYTES
 from purgatory.service.store.lease import SeenLease
 from purgatory.service.store.postgres.sessions.server_addresses import addresses_of
 from purgatory.testing import ManualPurgatory
@@ -203,6 +204,28 @@ def test_which_programs_read_the_environment(monkeypatch):
     assert statement in text_of("docs/service.md")
 
 
+def test_a_worker_has_no_name_by_default():
+    """service.md: a client has a random one, which no worker has."""
+    with Client() as one, Client() as another:
+        assert one.name != another.name
+    with pytest.raises(TypeError, match="name"):
+        Worker()
+    said = 'give the client the worker\'s name (`name="shop"`, `--name shop`)'
+    assert f"{said}: by default it has a random one" in text_of("docs/service.md")
+
+
+def test_whether_a_repeat_has_run():
+    """howto/nightly-report.md: its last time is that of a job, not of a worker."""
+    with ServiceDaemon(IN_MEMORY) as service, Client(service.server.address) as client:
+        assert client.repeat("nightly", every="1d", kind="report").run()
+        [nightly], [job] = client.repeats(), client.jobs(tag="nightly")
+        assert nightly.last is not None
+        assert (job.state, job.attempts) == ("ready", 0)
+        assert client.job(job.id).tags == ("nightly",)
+    page = text_of("docs/howto/nightly-report.md")
+    assert "have the time of the last job, also of one that no worker has run" in page
+
+
 def test_the_names_of_two_purgatories_in_a_registry():
     """library.md: a name is there once; `close` frees it."""
     registry = CollectorRegistry()
@@ -230,6 +253,50 @@ def test_which_attempt_is_the_last():
                 client.schedule(0, kind="fax").result(HANG)
     assert attempts == [1, 2]
     assert "`job.attempt` counts up to `max_attempts`" in text_of("docs/service.md")
+
+
+def test_which_payloads_a_list_leaves_out():
+    """service.md, gateway.md: more than a page may have; asked for alone, each is there."""
+    payload = "x" * 1000
+    most = VALUE_BYTES // len(payload)
+    with ServiceDaemon(IN_MEMORY) as service, Client(service.server.address) as client:
+        for _ in range(most + 1):
+            client.defer("k", payload=payload)
+            client.schedule_later(3600, kind="mail", payload=payload)
+        client.flush()
+        for rows, ask in (
+            (list(client.list(with_jobs=False)), client.query),
+            (list(client.jobs()), client.job),
+        ):
+            without = [each for each in rows if each.payload is None]
+            assert 0 < len(without) < len(rows) == most + 1
+            assert all((each.payload is None) == (each.left_out > 0) for each in rows)
+            name = getattr(without[0], "op_id", None) or without[0].job_id
+            assert ask(name).payload == payload
+    said = f"has {VALUE_BYTES >> 10} KiB of payloads and results"
+    assert f"A page, of {MAX_LISTED} at most, {said}" in text_of("docs/service.md")
+    assert "payloads that it leaves out (`left_out` is not 0)" in text_of("docs/service.md")
+    assert f"A page of a list {said}, and null for others" in text_of("docs/gateway.md")
+
+
+def test_which_outcomes_the_last_client_gets():
+    """service.md: of its name, but its own futures' alone; another's future gets its own, too."""
+    got = []
+    with ServiceDaemon(IN_MEMORY) as service:
+        address = service.server.address
+        with Client(address, name="shop", on_outcome=lambda one: got.append("first")) as first:
+            assert first.complete("k") == 0  # it is connected
+            with Client(address, name="shop", on_outcome=lambda one: got.append(one.op_id)) as last:
+                own = last.defer("k", op_id="own")
+                last.flush()
+                others = first.defer("k", op_id="others")
+                first.flush()
+                assert last.complete("k", 1) == 2
+                assert [own.result(HANG), others.result(HANG)] == [1, 1]
+                eventually(lambda: got)
+    assert got == ["others"]
+    said = "gets all outcomes by `on_outcome` but those of its own futures"
+    assert said in text_of("docs/service.md")
 
 
 def test_a_key_that_only_looks():

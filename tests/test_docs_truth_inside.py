@@ -12,13 +12,20 @@ from bench_all import SCRIPTS
 
 from purgatory import Purgatory
 from purgatory.aio.loop_delivery import PORTION
+from purgatory.cli.jobs.look import _LIST as _JOBS
 from purgatory.cli.operations import _LIST
 from purgatory.cli.spark import stream as stream_command
 from purgatory.core.operations.keyed import KeyedOperation
 from purgatory.core.purgatory_core import PurgatoryCore
 from purgatory.core.section_lists import SHARDS, AtomicWatchLists
 from purgatory.service import Client, Config, ServiceDaemon, Worker
-from purgatory.service.job_messages import KindOverview
+from purgatory.service.job_messages import (
+    CancelJobs,
+    CountJobs,
+    JobFilter,
+    KindOverview,
+    ListJobs,
+)
 from purgatory.service.protocol import Query, ReadOperations, SubmissionOptions
 from purgatory.service.server.records.retention import (
     DELETION_DELAY_MS,
@@ -29,7 +36,7 @@ from purgatory.trace.tables import REQUIRED, TABLES
 from purgatory.trace.validation import ColumnType
 from tests.test_docs import DIARY, ROOT, text_of
 from tests.testing.purgatory_harness import HANG
-from tests.testing.step_server import StepServer, operation
+from tests.testing.step_server import StepServer, job, operation
 from tests.timingwheel.test_timer_fork import in_child
 from timingwheel import Timer, TimerForked
 from timingwheel.wheel_state import DRAIN_BATCH
@@ -407,6 +414,27 @@ def test_how_long_a_list_has_what_has_ended():
     assert server.ask(ReadOperations).states == []
     assert server.ask(Query, ["a"]).states[0].state == "completed"
     server.store.close()
+
+
+def test_how_long_a_list_has_ended_jobs():
+    """Pages and help say it: lists and counts forget a job before its id is forgotten."""
+    server = StepServer(None)
+    server.hello()
+    server.submit(job("a", tags=("t",), unique_ms=86_400_000))
+    assert server.ask(CancelJobs, ["a"]).done == [True]
+    server.pass_time(RETAINED_OUTCOMES_MS)
+    assert [one.job_id for one in server.ask(ListJobs, JobFilter(tag="t")).jobs] == ["a"]
+    assert server.ask(CountJobs).counts == [("", "cancelled", 1)]
+    server.pass_time(DELETION_DELAY_MS)
+    assert server.ask(ListJobs, JobFilter(tag="t")).jobs == []
+    assert server.ask(CountJobs).counts == []
+    assert server.job("a").state == "cancelled"
+    server.store.close()
+    last = f"of many the last {RETAINED_OUTCOMES:,}"
+    assert f"lists and counts have the job for ten minutes, {last}" in text_of("docs/service.md")
+    assert f"ended ones for ten minutes after their ends, {last}" in " ".join(_JOBS.split())
+    assert "has an ended job for ten minutes" in text_of("docs/howto/job-chains.md")
+    assert "ended ones [for ten minutes]" in text_of("docs/console.md")
 
 
 # What other tests show

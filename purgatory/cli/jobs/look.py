@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 _ORDERS: Final = ("due", "newest")
 _HEAD: Final = ("job", "state", "kind", "due, or ended", "tries", "error, or why")
+_LIST: Final = """\
+List jobs, earliest due first or, with newest, latest scheduled first: ended ones for ten minutes
+after their ends, of many the last 10,000."""
 _LIST_EXAMPLES: Final = """\
 examples:
   purgatory jobs list --state running
@@ -47,8 +50,7 @@ exit codes: 0 done, 1 a job is not known, 2 an error"""
 
 def add_list(commands: SubParsers) -> None:
     """Add `jobs list`."""
-    text = "List jobs, earliest due first or, with newest, latest scheduled first."
-    parser = add_command(commands, "list", _list, "list jobs", text, _LIST_EXAMPLES)
+    parser = add_command(commands, "list", _list, "list jobs", _LIST, _LIST_EXAMPLES)
     add_filters(parser)
     parser.add_argument("--order", choices=_ORDERS, default="due", help="which come first (due)")
     add_list_options(parser)

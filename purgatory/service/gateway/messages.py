@@ -87,7 +87,8 @@ class JobReport(Struct):
     `due_ms`: of the job or, while retrying, of the next attempt. `began_ms`: of the latest attempt
     since the server's start. `attempts`: how many run or have ended. `error`: of the last failed
     attempt, until the job is done or moved; or why the job was cancelled. `why`: why a ready job
-    does not run. `result`: the handler's.
+    does not run. `result`: the handler's. `left_out`: how many bytes of result and payload a list
+    leaves out: both are null there.
     """
 
     job_id: str
@@ -108,6 +109,7 @@ class JobReport(Struct):
     why: str
     result: Any
     payload: Any
+    left_out: int
 
 
 class AttemptReport(Struct):
@@ -233,7 +235,7 @@ class OperationReport(Struct):
     """An operation: `state` is pending, completed, failed, expired or cancelled.
 
     `result` is the value of `by_key` or, with `need` above 1, an object of keys and values; if it
-    failed, the error's type and message.
+    failed, the error's type and message. `left_out`: as of a job.
     """
 
     op_id: str
@@ -249,6 +251,7 @@ class OperationReport(Struct):
     keys_done: list[str]
     result: Any
     payload: Any
+    left_out: int
 
 
 class OperationList(Struct):

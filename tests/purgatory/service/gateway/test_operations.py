@@ -173,3 +173,17 @@ def test_an_administrator_lists_all(gateway, server):
         for query, expected in (("", ["shop", "other"]), ("?client=other", ["other"])):
             found = boss.get(f"/v1/operations{query}").json()["operations"]
             assert [each["op_id"] for each in found] == expected
+
+
+def test_what_a_page_leaves_out(shop):
+    """Payloads beyond what a page may have; asked for alone, each is there."""
+    payload = "x" * 60_000
+    for number in range(3):
+        shop.post("/v1/operations", json={"keys": ["k"], "op_id": f"o{number}", "payload": payload})
+        shop.post("/v1/jobs", json={"delay": 60, "job_id": f"j{number}", "payload": payload})
+    for kind, name in (("operations", "o2"), ("jobs", "j2")):
+        found = shop.get(f"/v1/{kind}").json()[kind]
+        assert [each["payload"] is None for each in found] == [False, False, True]
+        assert [each["left_out"] > 60_000 for each in found] == [False, False, True]
+        alone = shop.get(f"/v1/{kind}/{name}").json()
+        assert (alone["payload"], alone["left_out"]) == (payload, 0)
