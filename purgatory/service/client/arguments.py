@@ -28,11 +28,11 @@ class _JobHandle(Protocol):
     def id(self) -> str: ...
 
 
-#: The name of a job: its id, its handle or its status.
+#: The id, the handle or the status of a job.
 JobName: TypeAlias = str | _JobHandle
-#: The name of an operation: an id, a future, or the name of a job.
+#: An operation's id or future, or a JobName.
 OperationName: TypeAlias = JobName | _OperationFuture
-#: A duration: seconds, or a text as "30m".
+#: Seconds, a timedelta, or a text as "30m".
 Duration: TypeAlias = float | timedelta | str
 
 
@@ -47,7 +47,7 @@ def check_name(name: object) -> None:
 
 
 def filter_text(text: str | None, what: str) -> str | None:
-    """Return a text, or None: no filter. Raises TypeError and ValueError."""
+    """Return a text, or None: no filter."""
     return None if text is None else checked_text(text, what)
 
 
@@ -64,7 +64,7 @@ def checked_text(text: str, what: str) -> str:
 
 
 def checked_filled(text: str, what: str) -> str:
-    """Return a text as `checked_text` does; an empty text is bad."""
+    """Like `checked_text`; an empty text is bad."""
     text = checked_text(text, what)
     if not text:
         raise ValueError(f"{what} is empty; expected a text")
@@ -96,7 +96,7 @@ def checked_numbers(numbers: Iterable[int]) -> list[int]:
 
 
 def error_texts(error: object) -> tuple[str, str]:
-    """Return the name of an error's class, and its text."""
+    """Return the class name and the text of an error."""
     if isinstance(error, OperationFailed):  # as it came from a server
         return checked_text(error.error_type, "error_type"), checked_text(error.message, "message")
     if isinstance(error, type) and issubclass(error, Exception):
@@ -156,12 +156,12 @@ def named_duration(text: str, what: str) -> float:
 
 
 def checked_seconds(duration: Duration, what: str) -> float:
-    """Return a duration in seconds, in whole milliseconds."""
+    """Return a duration in seconds, rounded up to milliseconds."""
     return duration_ms(duration, what) / 1000
 
 
 def seconds_within(duration: Duration, what: str, least: float, most: float) -> float:
-    """Return a duration in seconds, within bounds."""
+    """Like `checked_seconds`, within bounds."""
     seconds = checked_seconds(duration, what)
     if not least <= seconds <= most:
         raise ValueError(f"{what} is {duration!r}; expected {least} to {most} seconds")

@@ -1,7 +1,4 @@
-"""AsyncClient: a `Client` for asyncio.
-
-Methods are called in an event loop's thread, and futures resolve there.
-"""
+"""AsyncClient: a `Client` for asyncio. For the thread of an event loop."""
 
 import asyncio
 import concurrent.futures
@@ -35,7 +32,7 @@ from purgatory.service.job_messages import JobStatus
 from purgatory.service.portions import in_portions
 from purgatory.service.protocol import OperationStatus, OutcomeMessage
 
-#: Calls of `on_outcome` that run at a time.
+#: Running calls of `on_outcome`.
 MAX_RUNNING: Final = 64
 
 _P = ParamSpec("_P")
@@ -71,8 +68,8 @@ class AsyncClient:
     """A `Client` for asyncio, with the same arguments. Use `async with`, or `close` it.
 
     `on_outcome` is called in the running event loop, and may be a coroutine function: its return
-    acknowledges the outcome. Up to 64 run at a time. Raises RuntimeError if there is an
-    `on_outcome` and no running loop.
+    acknowledges the outcome. Up to 64 run at a time. RuntimeError: an `on_outcome` without a
+    running loop.
     """
 
     @_like(Client.__init__)
@@ -88,7 +85,7 @@ class AsyncClient:
 
     @property
     def refusal(self) -> ServiceError | None:
-        """Why the server refused the connection, if so: all calls raise this error."""
+        """Why the server refused the connection, if so; all calls raise this."""
         return self._client._session.failure
 
     @_like(Client.defer)
@@ -126,13 +123,13 @@ class AsyncClient:
     repeats_page = awaited(LaterCalls.repeats_page_later)
 
     async def acknowledge(self, numbers: Iterable[int]) -> int:
-        """Like `Client.acknowledge`; sends each message after the answer to the one before."""
+        """Like `Client.acknowledge`; awaits each answer before the next message."""
         portions = in_portions(numbers, self._client._session.max_items)
         return sum([await self._answer(LaterCalls.acknowledge_later, some) for some in portions])
 
     @_like(Client.repeat)
     async def repeat(self, *name: Any, **options: Any) -> AsyncRepeatHandle:
-        """Like `Client.repeat`; returns an AsyncRepeatHandle."""
+        """Like `Client.repeat`."""
         state = await self._answer(LaterCalls.repeat_later, *name, **options)
         return AsyncRepeatHandle(self, state)
 
@@ -144,7 +141,7 @@ class AsyncClient:
 
     @_like(Client.schedule)
     async def schedule(self, *delay: Any, **options: Any) -> AsyncJobHandle:
-        """Like `Client.schedule`; returns an AsyncJobHandle."""
+        """Like `Client.schedule`."""
         handle = await self._answer(LaterCalls.schedule_later, *delay, **options)
         return AsyncJobHandle(self, handle.id, is_new=handle.is_new)
 
@@ -216,7 +213,7 @@ class AsyncClient:
         *arguments: _P.args,
         **options: _P.kwargs,
     ) -> _T:
-        """Make a call and return its answer. Raises ClientBusy if too many calls stay unsent."""
+        """Make a call and return its answer. Raises ClientBusy."""
         while not self._batcher.has_room():
             try:
                 await self.result_of(self._batcher.room())
@@ -253,7 +250,7 @@ class LoopHandler:
         self._closing = False
 
     def __call__(self, outcome: OutcomeMessage) -> "concurrent.futures.Future[None]":
-        """Have an outcome handled in the loop. Raises RuntimeError if the loop is closed."""
+        """Handle an outcome in the loop. Raises RuntimeError if the loop is closed."""
         done: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._loop.call_soon_threadsafe(self._start, outcome, done)
         return done
@@ -289,10 +286,7 @@ class LoopHandler:
 
 
 class AsyncServiceFuture(asyncio.Future[Any]):
-    """The end of an operation, as a future of an event loop; see `AsyncClient.defer`.
-
-    `op_id`: the operation's id at the server.
-    """
+    """The end of an operation, as a future of an event loop; see `AsyncClient.defer`."""
 
     def __init__(self, owner: AsyncClient, source: ServiceFuture) -> None:
         super().__init__()
@@ -304,7 +298,7 @@ class AsyncServiceFuture(asyncio.Future[Any]):
         raise TypeError(f"{self!r} cannot be copied or pickled: it belongs to a client")
 
     async def extend(self, timeout: Duration) -> bool:
-        """Like `ServiceFuture.extend`, and awaits the answer."""
+        """Like `ServiceFuture.extend`."""
         return await self._owner.extend(self.op_id, timeout)
 
     def cancel(self, msg: Any | None = None) -> bool:
@@ -322,7 +316,7 @@ def _wrapped(source: ReplyFuture[_T]) -> "asyncio.Future[_T]":
 
 
 def _chain(source: ReplyFuture[Any], target: "asyncio.Future[Any]") -> None:
-    """Resolve `target`, in its loop, when `source` is resolved."""
+    """Resolve `target`, in its loop, with `source`."""
     loop = target.get_loop()
 
     def schedule_copy(_: "concurrent.futures.Future[Any]") -> None:

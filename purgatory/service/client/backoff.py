@@ -17,7 +17,7 @@ def backoff_s(
     """Return the seconds to wait after an attempt, counted from 1.
 
     `first` doubles with each attempt, up to `longest`; then `uniform` takes off up to a half, so
-    that clients that failed together do not retry together.
+    that clients do not retry together.
     """
     delay = min(longest, first * 2.0 ** min(attempt - 1, _MAX_DOUBLINGS))
     return delay * uniform(0.5, 1.0)

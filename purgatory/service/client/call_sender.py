@@ -52,10 +52,7 @@ class CallSender:
     def _call(
         self, request: RequestType, item: Any, future: ReplyFuture[Any] | None = None
     ) -> ReplyFuture[Any]:
-        """Make a call: an item of a batch, or the fields of a request.
-
-        Raises ClientBusy if too many calls stay unsent.
-        """
+        """Make a call; `item`: of a batch, or the fields of a request. Raises ClientBusy."""
         self._wait_for_room()
         return self._call_at_once(request, item, future)
 

@@ -1,6 +1,6 @@
 """Patience: ends the futures of overdue operations while no server answers.
 
-Any thread may use `give_up_at` and `extend`; `look` is for the client's I/O thread.
+`look` is for the I/O thread, the rest for any.
 """
 
 from collections.abc import Callable

@@ -16,7 +16,6 @@ class UnsentCalls:
     """Batches in order; all are full but the last of each run of one kind."""
 
     def __init__(self) -> None:
-        #: Empty if no call waits.
         self.batches: deque[CallBatch] = deque()
         #: How many calls there are.
         self.count: int = 0
@@ -101,13 +100,13 @@ _ALONE_AFTER: Final = 2
 class Resending:
     """Says which unanswered messages are sent again on a new connection.
 
-    `unanswered`: messages with their calls, by sequence number, in order. After repeated losses
-    the client sends one message at a time, to find a message that crashes the server.
+    `unanswered`: messages with their calls, by sequence number, in order. After repeated losses the
+    client sends one message at a time, to find a message that crashes the server.
     """
 
     def __init__(self, unanswered: dict[int, tuple[bytes, CallBatch]]) -> None:
         self._unanswered = unanswered
-        # Lost connections since the message was sent, by sequence number.
+        # Lost connections, by sequence number.
         self._losses: dict[int, int] = {}
         self._waiting: deque[int] = deque()  # to be sent alone
         self._alone = 0  # the last one sent alone

@@ -1,7 +1,7 @@
 """JobWaits: which jobs' ends the callers of a client wait for.
 
-The client asks the server once to watch a job, and again on each new connection. Callers enter and
-leave in any thread; the rest is for the thread with the `Turn`.
+The client asks the server once to watch a job, and again on each new connection. Any thread may
+`enter` and `leave`; the rest is for the thread with the `Turn`.
 """
 
 import threading
@@ -20,7 +20,7 @@ class JobEndFuture(ReplyFuture[JobStatus]):
     def __init__(self, job_id: str) -> None:
         super().__init__()
         self.job_id = job_id
-        #: Whether the server has said, since the caller waits, that the job has not ended.
+        #: Whether the server has said meanwhile that the job has not ended.
         self.goes_on: bool = False
 
 
@@ -41,17 +41,17 @@ class JobWaits:
     """The watched jobs, by id."""
 
     def __init__(self) -> None:
-        # Guards what follows; a leaf lock. Re-entrant, as a finalizer may make a call.
+        # A leaf lock for the fields below. Re-entrant: a finalizer may make a call.
         self._lock = threading.RLock()
         self._watches: dict[str, JobWatch] = {}
-        #: Ids for which no caller waits any longer; the server is to be told.
+        #: Ids that the server need not watch any longer.
         self.left: dict[str, None] = {}
 
     def __len__(self) -> int:
         return len(self._watches)
 
     def enter(self, future: JobEndFuture) -> JobWatch | None:
-        """Have a future resolved; return a new watch if the caller has to ask the server."""
+        """Have a future resolved; return a watch if the caller has to ask the server."""
         with self._lock:
             watch = self._watches.get(future.job_id)
             if watch is not None:
@@ -73,7 +73,7 @@ class JobWaits:
                 self.left[future.job_id] = None
 
     def take_left(self) -> list[str]:
-        """Remove and return the ids that the server need not watch."""
+        """Remove and return the ids in `left` for which no caller waits again."""
         with self._lock:
             left, self.left = self.left, {}
             return [job_id for job_id in left if job_id not in self._watches]
@@ -98,7 +98,7 @@ class JobWaits:
                 resolve(future, status)
 
     def take_lost(self) -> list[Call]:
-        """Return the calls to make on a new connection: of jobs watched on the last."""
+        """Return the calls that watch again, on a new connection."""
         with self._lock:
             lost = {job_id: watch for job_id, watch in self._watches.items() if watch.is_watched}
             for watch in lost.values():
@@ -106,7 +106,7 @@ class JobWaits:
             return list(lost.items())
 
     def fail(self, calls: Iterable[tuple[str, ReplyFuture[Any]]], error: Exception) -> None:
-        """Fail the futures of jobs that the server refuses to watch."""
+        """Fail the futures of jobs that the server does not watch."""
         for job_id, call in calls:
             with self._lock:
                 watch = self._watches.get(job_id)

@@ -82,10 +82,10 @@ class LaterJobCalls(CallSender):
         `payload`. With the answer the job is on disk; it is done at least once.
 
         `job_id`: the server adds no second job of this id while the job lives, and for `unique_for`
-        after its end (default: the server's `remember_ended`; 0: not after the end). `tags`: to
-        list and cancel jobs. `unless`: an event of any of these keys cancels the job, unless it
-        runs or has ended. `priority`: from -10 to 10; of a kind, higher ones first. `start_within`:
-        the server cancels the job if no handler has begun it for so long after it was due.
+        after its end, as in `defer`. `tags`: to list and cancel jobs. `unless`: an event of any of
+        these keys cancels the job, unless it runs or has ended. `priority`: from -10 to 10; of a
+        kind, higher ones first. `start_within`: the server cancels the job if no handler has begun
+        it for so long after it was due.
         """
         timeout_ms, due_ms = _time_of(delay, at)
         start_within_ms = None
@@ -113,7 +113,7 @@ class LaterJobCalls(CallSender):
         return self._call(Submit, submission, future)
 
     def job_later(self, job: JobName) -> ReplyFuture[JobStatus | None]:
-        """Read the status of a job, by id; None: unknown."""
+        """Read the status of a job; None: unknown."""
         return self._call(ReadJobs, job_id_of(job))
 
     def jobs_page_later(
@@ -158,11 +158,11 @@ class LaterJobCalls(CallSender):
         return self._call(ReadOverview, (wanted,))
 
     def cancel_job_later(self, job: JobName) -> ReplyFuture[bool]:
-        """Cancel a job, by id; False if it has ended, is dead or is not known.
+        """Cancel a job; False if it has ended, is dead or is not known.
 
         A job that no handler runs ends at once. For a running job, `job.cancelled` is set in the
         handler, and no attempt follows: the job ends as done if the handler succeeds, else as
-        cancelled. `drop_job` forgets a dead job.
+        cancelled.
         """
         return self._call(CancelJobs, job_id_of(job))
 
@@ -188,8 +188,7 @@ class LaterJobCalls(CallSender):
     ) -> ReplyFuture[bool]:
         """Move a job to another time, `delay` from now or `at` an aware datetime.
 
-        False if the job runs, has ended, is dead or is not known. `at` in the past: the job is due
-        at once.
+        False if the job runs, has ended, is dead or is not known. A past `at`: now.
         """
         timeout_ms, due_ms = _time_of(delay, at)
         job_id = job_id_of(job)
@@ -223,7 +222,7 @@ class LaterJobCalls(CallSender):
 
         `running`: most jobs leased at a time, running or taken ahead. `per_second`: jobs leased a
         second, on average; up to twice as many in the second after a quiet one. None leaves a limit
-        as before; 0 removes the limit. Raises TypeError if both are None.
+        as before; 0 removes it. Raises TypeError if both are None.
         """
         if running is None and per_second is None:
             raise TypeError("no limit is given; expected running or per_second; 0: no limit")
@@ -233,7 +232,7 @@ class LaterJobCalls(CallSender):
         return self._call(SetLimit, (checked_text(kind, "kind"), None, running, rate))
 
     def limits_later(self) -> ReplyFuture[list[KindLimit]]:
-        """Read the limits of all limited or paused kinds."""
+        """Read the limits of the limited or paused kinds."""
         return self._call(ReadLimits, ())
 
     @contextlib.contextmanager
@@ -258,7 +257,7 @@ class LaterJobCalls(CallSender):
             raise
 
 
-#: The options of a plain job: not sent.
+#: These options are not sent.
 _PLAIN = SubmissionOptions(MADE_UP)
 
 
@@ -271,7 +270,7 @@ def job_id_of(job: JobName) -> str:
 
 
 def check_filters(*, order: str = "due", **filters: str | None) -> JobFilter:
-    """Return a filter of state, kind, tag and client. Raises TypeError and ValueError."""
+    """Return a filter of state, kind, tag and client."""
     checked_choice(order, "order", ORDERS)
     texts = {name: filter_text(text, name) for name, text in filters.items()}
     wanted = JobFilter(**texts)
@@ -281,7 +280,6 @@ def check_filters(*, order: str = "due", **filters: str | None) -> JobFilter:
 
 
 def _time_of(delay: Duration | None, at: datetime | None) -> tuple[int, int | None]:
-    """Return a delay in milliseconds, and a moment in Unix milliseconds."""
     if (delay is None) == (at is None):
         raise not_one_of_two("delay", "at", is_both=at is not None)
     if delay is not None:

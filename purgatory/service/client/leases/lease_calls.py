@@ -9,9 +9,9 @@ from purgatory.service.client.leases.lease_keeper import LeaseKeeper
 from purgatory.service.job_messages import EndLease, KeepLease, LeaseReady, TakeLease
 from purgatory.service.platform import Platform
 
-#: Seconds after which a waiting program asks again, also without news of the server.
+#: Seconds after which a waiting program asks again.
 ASK_AGAIN_S: Final = 2.0
-#: The server removes a waiting program that has not asked again for so long.
+#: The server removes a program that has not asked for so long.
 WAIT_MS: Final = 60_000
 
 

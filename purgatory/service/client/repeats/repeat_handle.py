@@ -1,4 +1,4 @@
-"""RepeatHandle, AsyncRepeatHandle: a repeat in a program. A `RepeatHandle` is for any thread."""
+"""RepeatHandle, AsyncRepeatHandle: a repeat in a program. `RepeatHandle` is for any thread."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
@@ -38,12 +38,12 @@ class RepeatFacts:
 
     @property
     def cron(self) -> str | None:
-        """The cron expression; None: at intervals."""
+        """None: at intervals."""
         return self._state.repeat.cron
 
     @property
     def every(self) -> float | None:
-        """The interval in seconds; None: by the calendar."""
+        """Seconds; None: by the calendar."""
         every_ms = self._state.repeat.every_ms
         return None if every_ms is None else every_ms / 1000
 
@@ -64,12 +64,12 @@ class RepeatFacts:
 
     @property
     def overlap(self) -> str:
-        """Whether runs may overlap: "skip" or "allow"."""
+        """Either "skip" or "allow"."""
         return self._state.repeat.overlap
 
     @property
     def missed(self) -> str:
-        """Which missed times run: "one", "none" or "all"."""
+        """Either "one", "none" or "all"."""
         return self._state.repeat.missed
 
     @property
@@ -111,14 +111,14 @@ class RepeatFacts:
 
 
 class RepeatVerbs(RepeatFacts, ABC, Generic[_Done_co]):
-    """The verbs of the handles for threads and for coroutines, but for the types."""
+    """The verbs of both handles, but for the types."""
 
     def pause(self) -> _Done_co:
         """Schedule no more jobs until `resume`; False: deleted."""
         return self._change("pause")
 
     def resume(self) -> _Done_co:
-        """End a pause; `missed` decides about the passed times. False: deleted."""
+        """End a pause; see `missed`. False: deleted."""
         return self._change("resume")
 
     def delete(self) -> _Done_co:
@@ -128,7 +128,7 @@ class RepeatVerbs(RepeatFacts, ABC, Generic[_Done_co]):
     def run(self) -> _Done_co:
         """Have a job run now, even while paused; the rhythm stays.
 
-        False: deleted, or a job is ready, running or retrying and `overlap` is "skip".
+        False: deleted, or `overlap` forbids the run.
         """
         return self._change("run")
 
@@ -143,18 +143,18 @@ class RepeatVerbs(RepeatFacts, ABC, Generic[_Done_co]):
         return f"<{type(self).__name__} {self.name!r} of {self.client!r}>"
 
 
-# Seconds for which a state is fresh.
+# A state is fresh for so many seconds.
 _FRESH_S: Final = 0.1
 
 
 class RepeatControl(Protocol[_Changed_co, _Found_co]):
-    """The part of a client that a handle uses; see the verbs of `Client` and `AsyncClient`."""
+    """The part of a client that a handle uses."""
 
     def change_repeat(self, name: str, change: str, *, client: str | None = None) -> _Changed_co:
-        """Pause, resume, delete or run a repeat."""
+        """See `Client.change_repeat`."""
 
     def repeats_page(self, *, client: str | None = None, name: str | None = None) -> _Found_co:
-        """Read repeats."""
+        """See `Client.repeats_page`."""
 
 
 class RepeatOwner(RepeatControl[RepeatChanged, Repeats], Protocol):
@@ -196,10 +196,10 @@ class RepeatHandle(RepeatVerbs[bool]):
 
 
 class AsyncRepeatHandle(RepeatVerbs[_Later[bool]]):
-    """Like `RepeatHandle`, with awaitable methods, in the thread of the client's event loop.
+    """Like `RepeatHandle`, with awaitable methods, for the event loop's thread.
 
-    `next`, `last`, `paused` and `skipped` are of the server's last answer to the handle's methods;
-    see `refresh`.
+    `next`, `last`, `paused` and `skipped` are of the server's last answer to the handle; see
+    `refresh`.
     """
 
     def __init__(
