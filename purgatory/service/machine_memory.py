@@ -9,8 +9,8 @@ _OWN = Path("/proc/self/cgroup")
 _STATM = Path("/proc/self/statm")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
-#: The default of `max_memory`: a share within bounds. The rest caches the database, and is for
-#: other programs.
+#: `max_memory` is by default a share of the memory: the rest is for the system's cache and for
+#: programs.
 SHARE = 2
 MIN_BYTES = 384 << 20
 MAX_BYTES = 32 << 30
@@ -22,7 +22,7 @@ def default_max_memory() -> int:
 
 
 def available_bytes(own: Path = _OWN, cgroups: Path = _CGROUPS) -> int:
-    """Return the machine's memory in bytes, or the least limit of the own cgroup."""
+    """Return the machine's memory, or the least limit of the own cgroup."""
     machine = _PAGE_BYTES * os.sysconf("SC_PHYS_PAGES")
     return min([machine, *_limits(own, cgroups)])
 
@@ -45,7 +45,7 @@ def _limits(own: Path, cgroups: Path) -> Iterator[int]:
 
 
 def resident_bytes() -> int:
-    """Return this process's resident memory in bytes; 0: unknown."""
+    """Return this process's resident memory; 0: unknown."""
     pages = _text(_STATM).split()
     return int(pages[1]) * _PAGE_BYTES if pages else 0
 

@@ -11,7 +11,7 @@ from purgatory.service.verbs import VERBS
 
 #: `administer` includes all.
 RIGHTS: Final = ("submit", "complete", "read", "work", "administer")
-# As the allow list can hold: printable ASCII without spaces, commas and `=`.
+# Printable ASCII without spaces, commas and `=`.
 _NAME: Final = re.compile(r"[!-+\--<>-~]{1,200}")
 
 
@@ -19,7 +19,7 @@ class Access:
     """What a key may do: `label` is its name in the allow list.
 
     `names`: the client names that it may use; empty: any. Raises KeysError for a bad name or right,
-    TypeError for a text in place of a collection.
+    TypeError for a text as a collection.
     """
 
     __slots__ = (

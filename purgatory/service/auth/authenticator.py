@@ -35,7 +35,7 @@ class SocketSecurity(Protocol):
     def access_of(self, user_id: str) -> Access | None:
         """Return what the sender of a message may do now, by its `User-Id`; None: nothing.
 
-        The network thread calls this for each message.
+        For the network thread.
         """
 
     def close(self) -> None:
@@ -101,7 +101,7 @@ class CurveAuthenticator:
         return self._allowed.get(user_id.encode())
 
     def reload(self) -> None:
-        """Read the allow list again; after an error, log it and keep the old list."""
+        """Read the allow list again; after an error keep the old list."""
         self._logged_keys = set()
         try:
             self._allowed = self._keys.allowed()
@@ -158,7 +158,7 @@ def is_local(bind: str) -> bool:
 
 
 class _AuthenticatorLog:
-    """The log of pyzmq's authenticator, without its debug messages."""
+    """pyzmq's log, without debug messages."""
 
     debug = staticmethod(lambda *_: None)
     error = log.error

@@ -135,7 +135,7 @@ def _new_pair() -> KeyPair:
 
 
 def make_directory_of_keys(directory: Path) -> None:
-    """Make a directory readable only by its owner, with parents. Raises KeysError."""
+    """Make a private directory, with parents. Raises KeysError."""
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         directory.mkdir(mode=0o700, exist_ok=True)
@@ -196,7 +196,7 @@ def read_public(text: str) -> bytes:
 
 
 def check_public(key: bytes) -> None:
-    """Raise KeysError unless `key` is in Z85, ZeroMQ's text encoding."""
+    """Raise KeysError unless `key` is in Z85."""
     try:
         fine = len(key) == 40 and len(z85.decode(key)) == 32
     except (KeyError, ValueError, struct.error):  # bad characters, or too large a number

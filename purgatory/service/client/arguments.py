@@ -1,6 +1,6 @@
 """Checks of the arguments of a client's calls. Any thread.
 
-The checks raise TypeError for a wrong type, and ValueError for a bad value.
+They raise TypeError for a wrong type, and ValueError for a bad value.
 """
 
 from collections.abc import Iterable
@@ -96,7 +96,7 @@ def checked_numbers(numbers: Iterable[int]) -> list[int]:
 
 
 def error_texts(error: object) -> tuple[str, str]:
-    """Return the class name and the text of an error."""
+    """Return an error's class name and text."""
     if isinstance(error, OperationFailed):  # as it came from a server
         return checked_text(error.error_type, "error_type"), checked_text(error.message, "message")
     if isinstance(error, type) and issubclass(error, Exception):
@@ -115,7 +115,7 @@ def op_id_of(operation: OperationName) -> str:
 
 
 def is_job(operation: OperationName) -> TypeGuard[_JobHandle]:
-    """Tell whether it is a handle or a status of a job."""
+    """Tell whether it is a job's handle or status."""
     is_operation = isinstance(operation, str) or bool(getattr(operation, "op_id", None))
     return not is_operation and isinstance(getattr(operation, "id", None), str)
 
@@ -130,7 +130,7 @@ def checked_texts(texts: Iterable[str], what: str) -> tuple[str, ...]:
 
 
 def not_one_of_two(first: str, second: str, *, is_both: bool) -> TypeError:
-    """Return the error of a call that has both arguments, or neither."""
+    """Return the error for both arguments, or neither."""
     found = f"{first} and {second} are both" if is_both else f"neither {first} nor {second} is"
     return TypeError(f"{found} given; expected one of the two")
 

@@ -68,8 +68,7 @@ class AsyncClient:
     """A `Client` for asyncio, with the same arguments. Use `async with`, or `close` it.
 
     `on_outcome` is called in the running event loop, and may be a coroutine function: its return
-    acknowledges the outcome. Up to 64 run at a time. RuntimeError: an `on_outcome` without a
-    running loop.
+    acknowledges the outcome. Up to 64 run at a time. Without a running loop it raises RuntimeError.
     """
 
     @_like(Client.__init__)
@@ -78,7 +77,7 @@ class AsyncClient:
         self._client = Client(*address, on_outcome=self._handler, **options)
         self._batcher = self._client._batcher
         self._batcher.may_wait = lambda: False  # in the loop
-        #: The calls whose futures `result_of` waits for.
+        #: For `result_of`.
         self.calls: LaterCalls = self._client
         self.name: str = self._client.name
         self.address: str = self._client.address
@@ -195,13 +194,13 @@ class AsyncClient:
         await asyncio.to_thread(self._client.flush, timeout)
 
     async def result_of(self, future: ReplyFuture[_T], most: float = math.inf) -> _T:
-        """Return the result of one of `calls`; raises RequestTimeout and the reply's error.
+        """Return the result of one of `calls`. Raises RequestTimeout and the reply's error.
 
-        Waits for the client's timeout, `most` seconds at most.
+        Waits at most `most` seconds and the client's timeout.
         """
         seconds = min(self._client.timeout, most)
         try:
-            # Before Python 3.12 `wait_for` swallows a cancellation that comes with the answer.
+            # Before Python 3.12 `wait_for` swallows a cancellation with the answer.
             async with asyncio.timeout(seconds):
                 return await _wrapped(future)
         except TimeoutError as error:
@@ -213,7 +212,6 @@ class AsyncClient:
         *arguments: _P.args,
         **options: _P.kwargs,
     ) -> _T:
-        """Make a call and return its answer. Raises ClientBusy."""
         while not self._batcher.has_room():
             try:
                 await self.result_of(self._batcher.room())
@@ -222,7 +220,7 @@ class AsyncClient:
         return await self.result_of(call(self._client, *arguments, **options))
 
     async def close(self, timeout: Duration | None = None) -> None:
-        """Like `Client.close`; first waits up to `timeout` for running calls of `on_outcome`."""
+        """Like `Client.close`; first waits up to `timeout` for calls of `on_outcome`."""
         seconds = CLOSE_TIMEOUT_S if timeout is None else checked_seconds(timeout, "timeout")
         if self._handler is not None:
             await self._handler.close(seconds)
@@ -239,7 +237,7 @@ class AsyncClient:
 
 
 class LoopHandler:
-    """Calls `call`, which may be a coroutine function, in the running event loop."""
+    """Calls `call`, perhaps a coroutine function, in the running event loop."""
 
     def __init__(self, call: OnOutcome) -> None:
         check_function("on_outcome", call)
@@ -279,14 +277,14 @@ class LoopHandler:
             done.set_result(None)
 
     async def close(self, seconds: float) -> None:
-        """Start no more calls, and wait up to `seconds` for the running calls."""
+        """Start no more calls; wait up to `seconds` for running calls."""
         self._closing = True
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
 
 
 class AsyncServiceFuture(asyncio.Future[Any]):
-    """The end of an operation, as a future of an event loop; see `AsyncClient.defer`."""
+    """The end of an operation, as an asyncio future; see `AsyncClient.defer`."""
 
     def __init__(self, owner: AsyncClient, source: ServiceFuture) -> None:
         super().__init__()

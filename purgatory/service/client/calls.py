@@ -43,10 +43,10 @@ from timingwheel.lowlevel import ATOMIC_SECTIONS
 
 #: Most calls in a message or batch.
 CALLS_PER_MESSAGE: Final = 512
-#: High-water mark: most unsent calls at which a batch may be opened.
+#: High-water mark: with more unsent calls no batch is opened.
 BACKLOG: Final = 50_000
 
-# The fields of answers that hold programs' values.
+# The fields with programs' values.
 _WITH_VALUES: Final[dict[type[Answer], str]] = {
     States: "states",
     Operations: "states",
@@ -58,7 +58,7 @@ RequestType = type[Request]
 
 
 class Keeping(IntEnum):
-    """The server's answer to a worker that keeps a lease."""
+    """The answer to a worker that keeps a lease."""
 
     LOST = 0
     KEPT = 1
@@ -227,7 +227,7 @@ def _result(answer: Answer) -> Any:
 def decode_values(
     messages: "Iterable[OperationStatus | OutcomeMessage | JobStatus]",
 ) -> None:
-    """Decode programs' values in place, and drop the trace context."""
+    """Decode programs' values in place, without the trace context."""
     for message in messages:
         if len(message.payload) > 1:
             message.payload = unwrap(message.payload)[1]
@@ -240,7 +240,7 @@ def resolve(future: ReplyFuture[Any], result: object) -> None:
         future.notify_waiters()  # the resolving thread may have been interrupted
         return
     if ATOMIC_SECTIONS and not future.is_observed and future._state == PENDING:
-        # Atomic: a later waiter finds the future resolved; an earlier one has set `is_observed`.
+        # Atomic: an earlier waiter has set `is_observed`.
         future._result = result
         future._state = FINISHED
     # Running: a thread was interrupted here before.

@@ -53,9 +53,9 @@ from purgatory.service.protocol import OperationStatus, Submit
 
 DEFAULT_ADDRESS: Final = "tcp://127.0.0.1:7411"
 
-# Default seconds that `close` waits for answers.
+# By default `close` waits so long for answers.
 CLOSE_TIMEOUT_S: Final = 5.0
-# Seconds that `close` waits for the I/O thread beyond its timeout.
+# Then `close` waits so long for the I/O thread.
 CLOSE_GRACE_S: Final = 2.0
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -76,7 +76,7 @@ def answered(
 def with_handle(
     call: Callable[Concatenate[LaterCalls, _P], ReplyFuture[RepeatState]],
 ) -> "Callable[Concatenate[Client, _P], RepeatHandle]":
-    """Make the verb that waits for a repeat and returns its handle."""
+    """Like `answered`, for a repeat's handle."""
 
     def wait(client: "Client", /, *arguments: _P.args, **options: _P.kwargs) -> RepeatHandle:
         client._refuse_in_callback()
@@ -111,10 +111,10 @@ class Client(LaterCalls):
     name and an `on_outcome`, only the last connected is called.
 
     `tracer`: makes a span for each operation, see `purgatory.service.tracing`. The context takes
-    some 70 bytes of the payload. `platform`: simulations have another.
+    some 70 bytes of the payload. `platform`: for simulations.
 
-    Raises TypeError and ValueError for bad arguments, BadAddress (a ValueError) for an address. Use
-    the client as a context manager, or `close` it.
+    Raises TypeError and ValueError; BadAddress (a ValueError) for an address. Use the client as a
+    context manager, or `close` it.
     """
 
     def __init__(
@@ -181,8 +181,8 @@ class Client(LaterCalls):
         server remembers such an id for `unique_for` after the end (default: the server's
         `remember_ended`; 0: not at all).
 
-        Raises TypeError and ValueError for bad arguments, and Unavailable. While 50,000 calls are
-        unsent, as without a server, all methods block; ClientBusy after the client's timeout.
+        Raises TypeError, ValueError and Unavailable. While 50,000 calls are unsent, as without a
+        server, all methods block; ClientBusy after the client's timeout.
 
         The server carries out a thread's calls in order. But calls of one kind share a message: if
         the server refuses the message for a bad call, the client sends the others again, perhaps
@@ -290,9 +290,8 @@ class Client(LaterCalls):
     ) -> Iterator[JobStatus]:
         """Yield jobs of all clients visible to this client, page by page; at most `limit`.
 
-        Filters: a `state`, a `kind`, a `tag`, a `client`. `order`: "due", earliest due first, or
-        "newest", latest submission first. Not a snapshot: a job that changes meanwhile may be
-        missing.
+        Filters: `state`, `kind`, `tag`, `client`. `order`: "due", earliest due first, or "newest",
+        latest submission first. Not a snapshot: a job that changes meanwhile may be missing.
         """
         left = sys.maxsize if limit is None else checked_number(limit, "limit", 1)
         filters = {"state": state, "kind": kind, "tag": tag, "client": client}
@@ -314,10 +313,10 @@ class Client(LaterCalls):
     ) -> Iterator[OperationStatus]:
         """Yield operations of all clients visible to this client, page by page; at most `limit`.
 
-        Filters: a `kind`, a `key` waited for, a `client`, a `state`. `order`: by submission,
-        "oldest" first, or "newest". `with_jobs`: False leaves jobs out. `cursor`: only operations
-        beyond that number, see `list_page`. Not a snapshot: operations that end or start meanwhile
-        may be missing.
+        Filters: `kind`, a `key` waited for, `client`, `state`. `order`: by submission, "oldest"
+        first, or "newest". `with_jobs`: False leaves jobs out. `cursor`: only operations beyond
+        that number, see `list_page`. Not a snapshot: operations that end or start meanwhile may be
+        missing.
         """
         left = sys.maxsize if limit is None else checked_number(limit, "limit", 1)
         filters: dict[str, Any] = {
@@ -340,8 +339,7 @@ class Client(LaterCalls):
         The block begins when the program holds the lease. Waiting programs take turns. Raises
         LeaseTimeout after `timeout` (None: never), RequestTimeout if no server answers. The client
         renews the lease; if the program dies, or cannot reach the server, the lease ends after
-        `keep`, at least 0.1 s. It lasts over restarts of the server. See `LeaseHandle` for `lost`
-        and `token`.
+        `keep`, at least 0.1 s. It lasts over restarts of the server. See `LeaseHandle`.
         """
         terms = LeaseTerms(name, keep, timeout)
         return LeaseHandle(self.lease_calls, self._wait_for_lease, terms)

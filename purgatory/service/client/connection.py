@@ -5,8 +5,7 @@ messages, and any use of the socket may consume the readiness. So `frames_pendin
 `monitor_pending` are updated before a sleep on the `Doorbell`.
 
 A new socket replaces a lost connection, so no message is left in an old socket. The session goes on
-there, also at another server: the replies are in the store. A silent server is probed, and a scout
-then looks for another.
+there, also at another server: the replies are in the store.
 """
 
 import contextlib
@@ -33,7 +32,7 @@ log: logging.Logger = logging.getLogger(__name__)
 
 # Most frames between two looks at the other descriptors.
 FRAMES_PER_STEP: Final = 64
-#: Seconds until the next try after a refused connection.
+#: Seconds until the next try.
 RECONNECT_DELAY_S: Final = 0.3
 
 # Plain numbers: combining enumeration members takes two microseconds.
@@ -87,11 +86,11 @@ class ServerConnection:
         #: Seconds from `_heard_at` to the probe; a caller waits no longer for a frame.
         self.probe_s: float = math.inf
         self._is_probed = False
-        # Whether frames or events may wait that the descriptor does not report.
+        # Waiting frames or events, which the descriptor may not report.
         self.frames_pending: bool = False
         self.monitor_pending: bool = False
         self.reconnect_at: float | None = None  # no connection until then
-        # Since when nothing has come, while calls are unanswered.
+        # Of calls without an answer.
         self.silent_since: float = 0.0
         # Since when no server answers; None while connected.
         self._away_since: float | None = self._monotonic()
@@ -110,7 +109,7 @@ class ServerConnection:
     def _connect(self) -> None:
         self._is_welcome = self._is_probed = False
         self._has_choice = self._route.has_choice
-        # With several servers a scout does what pings would do.
+        # With several servers a scout replaces pings.
         self._options.configure(self._socket, self._route.current, pings=not self._has_choice)
         self._attempt_until = None
         part = _PROBE_PART if self._has_choice else _PROBE_ALONE_PART
@@ -294,8 +293,8 @@ class ServerConnection:
     ) -> None:
         """Close the socket; open a new socket after `seconds`, or at once at another address.
 
-        `lost`: a request may be the cause. `stay`: keep the address. `go_to`: the address of a
-        server that welcomes the client.
+        `lost`: a request may be the cause. `stay`: keep the address. `go_to`: an address with a
+        welcome.
         """
         if self.reconnect_at is not None:
             return

@@ -45,8 +45,7 @@ class ReplyFuture(FastResultFuture[_T]):
     where atomic sections exist (see `purgatory.core.operations.future`), `calls.resolve` needs no
     lock.
 
-    In a forked child, without I/O thread, `result` and `exception` of an unresolved future raise
-    Unavailable.
+    In a forked child, without I/O thread, an unresolved future raises Unavailable.
     """
 
     __slots__ = ("_exception", "_forks", "_result", "_state")
@@ -109,7 +108,7 @@ class _NoCondition(contextlib.nullcontext[None]):
 class HandledReply(ReplyFuture[_T]):
     """The reply to a call for which no thread waits: the I/O thread calls `on_answer`.
 
-    Cheaper than `add_done_callback`, which needs a condition.
+    `add_done_callback` would need a condition.
     """
 
     is_observed = True  # so `calls.resolve` calls `on_answer`
@@ -148,14 +147,14 @@ class ServiceFuture(ReplyFuture[Any]):
     """
 
     def __init__(self, client: OperationControl, op_id: str, give_up_at: float = math.inf) -> None:
-        # Not by `super().__init__()`: one call less for each operation.
+        # `super().__init__()` would be one call more.
         self._state = PENDING
         self._result = None
         self._exception = None
         self._forks = FORK_COUNTER.value
         self.op_id = op_id
         self.acknowledged = False  # written by the I/O thread
-        self.give_up_at = give_up_at  # by the client's clock, while no server answers
+        self.give_up_at = give_up_at  # while no server answers
         self._client = client
         self._cancel_requested = False
 

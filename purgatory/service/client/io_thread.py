@@ -9,8 +9,7 @@ While nothing else is under way, a caller sends its call (`send_now`) and receiv
 An interrupt (KeyboardInterrupt) may hit a caller between any two steps, and its messages may be
 lost. `_interrupted` stays set, and the I/O thread reconnects.
 
-Each step wakes waiting callers last: earlier they would compete with the I/O thread for the
-interpreter.
+Each step wakes waiting callers last: earlier they would compete for the interpreter.
 """
 
 import contextlib
@@ -71,8 +70,8 @@ IOCommand = CallBatch | FlushCommand | CloseCommand | WakeCommand | OutcomeHandl
 class ClientIOThread:
     """Connects the session to one of `addresses`; the thread runs until a `CloseCommand`.
 
-    `post`, `wake`, `is_closed`, `batcher`, `turn`, `send_now` and `lead` are for any thread, the
-    rest is for this one. Raises ZMQError for a bad address, ValueError for a bad key.
+    `post`, `wake`, `is_closed`, `batcher`, `turn`, `send_now` and `lead` are for any thread. Raises
+    ZMQError for a bad address, ValueError for a bad key.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class ClientIOThread:
         self.batcher: CallBatcher = CallBatcher(
             self.post, self.is_closed, self.send_now, lambda: not self.turn.is_mine()
         )
-        #: Held by the thread that uses the session, the connection and the fields below.
+        #: For the session, the connection and the fields below.
         self.turn: Turn = Turn()
         self._session = session
         if session.handler is not None:
@@ -97,7 +96,7 @@ class ClientIOThread:
         self._doorbell = platform.doorbell()
         self._connection = ServerConnection(addresses, session, options, self._doorbell, platform)
         self._patience = patience
-        self._left: list[Any] = []  # messages received by a caller for the I/O thread
+        self._left: list[Any] = []  # a caller has received these messages
         self._interrupted = False  # set while a caller sends or receives
         self._is_lent = False  # the doorbell, to a caller
         self._close_deadline: float | None = None  # set while closing
@@ -109,7 +108,7 @@ class ClientIOThread:
         self._mailbox_descriptor = self._mailbox.fileno()
         self._doorbell.register(self._mailbox_descriptor)
         try:
-            self._connection.open()  # not in the thread, so that a bad address raises here
+            self._connection.open()  # a bad address raises here
             self.thread.start()
         except BaseException:
             self._connection.discard()
@@ -277,14 +276,13 @@ class ClientIOThread:
     def lead(self, reply: ReplyFuture[Any] | None, seconds: float) -> bool:
         """Receive the only awaited answer, in its caller's thread.
 
-        Returns whether `reply` is done or, if None, no call is unanswered. False: the I/O thread
-        has to receive the answer.
+        Returns whether `reply` is done or, if None, no call is unanswered. Else the I/O thread has
+        to receive the answer.
         """
         seconds = min(seconds, self._connection.probe_s)
         return self._run_in_caller(lambda: self._lead(reply, self._monotonic() + seconds))
 
     def _run_in_caller(self, step: Callable[[], bool]) -> bool:
-        """Run a step in the caller's thread, if no other work waits."""
         if not self._doorbell.can_lend or self.turn.is_mine():
             return False
         try:
@@ -340,7 +338,6 @@ class ClientIOThread:
                 return is_done
 
     def _receive_replies(self) -> None:
-        """Receive replies in a caller's thread, until one is for the I/O thread."""
         while not self._left:
             message = self._connection.receive_one()
             if message is not None:

@@ -71,9 +71,8 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 class LaterCalls(LaterJobCalls, LaterRepeatCalls):
     """The calls of a client.
 
-    Docstrings name the answer that the future gets. All calls raise TypeError and ValueError for
-    bad arguments, and Unavailable; the answer may be `Refused`. For the order of calls see
-    `Client.defer`.
+    Docstrings name the answer that the future gets. All calls raise TypeError, ValueError and
+    Unavailable; the answer may be `Refused`. For the order of calls see `Client.defer`.
     """
 
     def __init__(

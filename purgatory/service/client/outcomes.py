@@ -24,7 +24,7 @@ from purgatory.service.protocol import OutcomeMessage
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Most calls of `on_outcome` for an outcome on a connection.
+#: Most calls for an outcome on a connection.
 ATTEMPTS: int = 10
 # See `backoff_s`.
 FIRST_DELAY_S: float = 0.2
@@ -35,13 +35,13 @@ MAX_WAITING: int = 10_000
 REMEMBERED_ACKNOWLEDGEMENTS: Final = 1 << 16
 
 OnOutcome = Callable[[OutcomeMessage], object]
-#: `on_outcome` returns this to leave an outcome at the server until the next connection.
+#: `on_outcome` returns this to leave an outcome at the server.
 LEAVE: Final = object()
 
 
 @dataclass(slots=True)
 class OutcomeHandled:
-    """Acknowledge an outcome, or plan another call: `error` is the future's."""
+    """Acknowledge an outcome or, after an error, plan another call."""
 
     outcome: OutcomeMessage
     error: BaseException | None
@@ -177,7 +177,6 @@ class ReceivedOutcomes:
             self.on_left()
 
     def _resolve_one(self, outcome: OutcomeMessage, take: bool) -> bool:
-        """Resolve the outcome's future; return whether to acknowledge."""
         if outcome.op_id not in self._futures and _identity(outcome) in self._acknowledged:
             return True  # unless a new future waits for the outcome
         if len(outcome.payload) > 1:

@@ -10,7 +10,7 @@ from purgatory.service.client.calls import reject
 from purgatory.service.client.futures import ServiceFuture
 from purgatory.service.errors import RequestTimeout
 
-# Least seconds between two looks through all futures.
+# Least seconds between two looks.
 _SPACING_S: Final = 0.1
 
 

@@ -1,8 +1,8 @@
 """Session: a client's side of the protocol, without sockets, threads or clocks.
 
 Calls and the server's messages go in; messages to send come out. Unanswered messages are sent again
-on a new connection. Used by the thread with the `Turn`; only the dict of futures is shared with
-callers, which enter a future before its call gets here.
+on a new connection. Used with the `Turn`; only the dict of futures is shared with callers, which
+enter a future before its call gets here.
 """
 
 import itertools
@@ -57,7 +57,7 @@ _NO_REPLIES: Final = {*protocol.Push.__subclasses__(), protocol.Welcome, protoco
 class Session:
     """The state of the conversation with the server, over all connections.
 
-    `futures`: of unfinished operations, by id. `on_outcome`: called with outcomes without a future.
+    `futures`: by operation id. `on_outcome`: called with outcomes without a future.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Session:
         self._resending = Resending(self._unanswered)
         self.finished_calls: int = 0  # sent or failed, since the start
         self._max_message_bytes = 0
-        #: Most items of a message, as the server says.
+        #: Most items of a message.
         self.max_items: int = CALLS_PER_MESSAGE
         self.welcome: protocol.Welcome | None = None  # of this connection
         #: The server's permanent refusal.
@@ -139,7 +139,7 @@ class Session:
         return encode(Query(next(self._seqs), []))
 
     def trial_hello(self) -> bytes:
-        """Return a hello to another server, for a `Scout`."""
+        """Return the hello of a `Scout`."""
         return encode(protocol.Hello(next(self._seqs), VERSION, self.name, self._token, False))
 
     def on_disconnected(self, lost: bool) -> None:

@@ -17,7 +17,7 @@ from purgatory.service.protocol import LeasedJob, OutcomeMessage
 _EXTENSION: Final = 84
 # W3C Trace Context, version 00 and later.
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
-# The first bytes of extensions of up to 255 bytes, 64 KiB, 4 GiB.
+# Of extensions of up to 255 bytes, 64 KiB, 4 GiB.
 _FIRST_BYTES: Final = (b"\xc7", b"\xc8", b"\xc9")
 
 _decode: Final = msgspec.msgpack.Decoder().decode
@@ -51,7 +51,7 @@ def wrap(traceparent: str, payload: Raw) -> Raw:
 
 
 def unwrap(payload: Raw) -> tuple[str, Raw]:
-    """Split the result of `wrap`; the context is empty for a plain payload."""
+    """Undo `wrap`; the context is empty for a plain payload."""
     data = bytes(payload)
     if not data.startswith(_FIRST_BYTES):
         return "", payload

@@ -1,6 +1,6 @@
 """UnsentCalls: the calls of a session that wait to be sent; Resending: those sent again.
 
-Used with the session's `Turn`.
+Used with the `Turn`.
 """
 
 from collections import deque
@@ -63,7 +63,7 @@ class UnsentCalls:
         return batches
 
     def split(self, batch: CallBatch, count: int) -> CallBatch:
-        """Return the first `count` calls of a batch; the rest are sent next."""
+        """Return the first `count` calls of a batch; the rest come next."""
         if len(batch.calls) > count:
             self.put_first(CallBatch(batch.request, batch.calls[count:]))
             batch = CallBatch(batch.request, batch.calls[:count])
@@ -91,7 +91,7 @@ def _encoded(batch: CallBatch, seq: int, most_bytes: int) -> tuple[bytes, Except
     return frame, TooLarge(f"message of {len(frame)} bytes; expected at most {most_bytes}")
 
 
-#: Most sendings of a message whose connection is lost before the answer.
+#: Most sendings of a message without an answer.
 MAX_SENDINGS: Final = 5
 # Losses after which each message is sent alone.
 _ALONE_AFTER: Final = 2

@@ -1,10 +1,9 @@
 """Heartbeat: renews the lease of the active server, and finds out when it is lost.
 
-The thread `service-lease` owns the row's connection from `start` to `stop`. It beats, and looks for
-a request to hand over. While the database does not answer, the thread retries: the lease ends by
-itself meanwhile, and is valid again with the next beat unless another server has taken over. The
-thread ends with `stop`, or once the lease is lost. `start` and `stop` are for one other thread, the
-figures for any.
+The thread `service-lease` owns the row's connection from `start` to `stop`, or until the lease is
+lost. While the database does not answer, the thread retries: the lease ends by itself meanwhile,
+and is valid again with the next beat unless another server has taken over. `start` and `stop` are
+for one other thread, the figures for any.
 """
 
 import logging
@@ -31,10 +30,7 @@ TAKEN: Final = "another server has taken over"
 
 
 class Heartbeat:
-    """Keeps `lease`, whose row is `row`.
-
-    Calls `on_handover` at each look that shows a request to hand over.
-    """
+    """Keeps `lease`, whose row is `row`; calls `on_handover` at a request to hand over."""
 
     def __init__(
         self,
@@ -50,14 +46,13 @@ class Heartbeat:
         self._on_handover = on_handover
         self._stopped = threading.Event()
         self._thread = InterruptibleThread(target=self._run, name="service-lease", daemon=True)
-        #: When the last successful beat was sent, by the boot clock.
+        #: When the last successful beat was sent.
         self.beat_ns: int = lease.boot_ns()
         self._next_count_ns = 0
-        #: The last look; None before the first.
+        #: The last look.
         self.last: SeenLease | None = None
-        #: The addresses of the standbys.
         self.standbys: list[str] = []
-        #: Why the last step has failed; empty if not.
+        #: Why the last step has failed.
         self.trouble: str = ""
 
     def start(self) -> None:
@@ -114,7 +109,7 @@ class Heartbeat:
             self._on_handover()
 
 
-#: Seconds without a look after which a standby is gone.
+#: A standby without a look for so many seconds is gone.
 GONE_S: Final = 3.0
 
 

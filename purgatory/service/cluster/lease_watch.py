@@ -12,17 +12,17 @@ from purgatory.service.platform import boot_ns
 from purgatory.service.store.lease import SeenLease
 
 _NS_PER_S: Final = 1_000_000_000
-#: Most seconds that the holder gets after the database was away.
+#: Most seconds of that moment.
 RETURN_S: Final = 1.5
-#: Seconds after a handover in which the old active server leaves the lease to others.
+#: After a handover the old server takes no lease for so many seconds.
 YIELD_S: Final = 5.0
 
 
 class LeaseWatch:
     """Watches the lease for a standby with the id `holder`.
 
-    `takeover_after`: seconds. `handed_over`: the epoch of the lease just handed over, which this
-    server leaves to others for YIELD_S.
+    `handed_over`: the epoch of the lease just handed over, which this server leaves to others for
+    YIELD_S.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class LeaseWatch:
         self._back_since_ns: int | None = None  # None: the last look has failed
 
     def failed(self) -> None:
-        """Note a failed look: the database is away."""
+        """Note a failed look."""
         self._back_since_ns = None
 
     def saw(self, seen: SeenLease) -> bool:

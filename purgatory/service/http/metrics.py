@@ -42,7 +42,7 @@ class ServerCollector(Collector):
         return self.collect()
 
     def collect(self) -> Iterable[Metric]:
-        """Yield the present metrics."""
+        """Yield the metrics."""
         stats = self._server.stats()
         text = "Operations that ended, once it is on disk"
         outcomes = CounterMetricFamily("purgatory_server_outcomes", text, labels=["outcome"])
@@ -136,7 +136,7 @@ class JournalCollector(Collector):
         self._stats = stats
 
     def collect(self) -> Iterable[Metric]:
-        """Yield the present metrics."""
+        """Yield the metrics."""
         stats = self._stats()
         text = "Rows committed but in no file yet"
         yield GaugeMetricFamily("purgatory_journal_waiting_rows", text, stats.waiting_rows)

@@ -1,6 +1,6 @@
 """JobHandle and AsyncJobHandle: a scheduled job.
 
-A `JobHandle` is for any thread, an `AsyncJobHandle` for the thread of the client's event loop.
+A `JobHandle` is for any thread, an `AsyncJobHandle` for that of the event loop.
 """
 
 from collections.abc import Coroutine
@@ -46,12 +46,11 @@ class JobControl(Protocol[_Value_co, _Status_co, _Done_co]):
         """See `Client.drop_job`."""
 
 
-#: The verbs of a `Client`.
 ClientJobs: TypeAlias = JobControl[Any, JobStatus | None, bool]
 
 
 class JobVerbs(Generic[_Value_co, _Status_co, _Done_co]):
-    """The handles for threads and for coroutines, but for the types."""
+    """The base of both handles, but for the types."""
 
     __slots__ = ("_client", "id", "is_new")
 
@@ -100,8 +99,8 @@ class JobVerbs(Generic[_Value_co, _Status_co, _Done_co]):
 class JobHandle(JobVerbs[Any, JobStatus | None, bool]):
     """A job at the server: what `Client.schedule` returns.
 
-    `is_new`: False if the server had a job of that `id` already; then nothing was changed. Each
-    method makes a call of the client, and raises its errors.
+    `is_new`: False if the server had a job of that `id` already, which is unchanged. Methods raise
+    the errors of the client's methods.
     """
 
     __slots__ = ()

@@ -27,7 +27,7 @@ class JobEndFuture(ReplyFuture[JobStatus]):
 class JobWatch(ReplyFuture[JobStatus]):
     """A job that the server watches, or will; `futures`: of its callers.
 
-    As the future of the call, the watch only fails: if the server refuses.
+    The call itself only fails: if the server refuses.
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class JobWaits:
             return [job_id for job_id in left if job_id not in self._watches]
 
     def note(self, statuses: Iterable[JobStatus]) -> None:
-        """Resolve the futures of the jobs that have ended or are unknown."""
+        """Resolve the futures of jobs that have ended or are unknown."""
         for status in statuses:
             is_over = status.state == "unknown" or status.state in ENDED_STATES
             with self._lock:

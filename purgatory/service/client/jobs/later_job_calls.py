@@ -108,7 +108,7 @@ class LaterJobCalls(CallSender):
         submission = Submission(
             job_id, keys, timeout_ms, 0, kind, packed, None if options == _PLAIN else options
         )
-        # `self` is a `Client`, which has the verbs of a handle.
+        # `self` is a `Client`.
         future = ScheduledFuture(cast("ClientJobs", self), is_made_up=is_made_up)
         return self._call(Submit, submission, future)
 
@@ -143,7 +143,7 @@ class LaterJobCalls(CallSender):
         """Count the matching jobs by kind and state, without zeros.
 
         Kinds beyond the 100 busiest are counted as "other". With a filter the server looks at each
-        candidate.
+        job.
         """
         wanted = check_filters(kind=kind, tag=tag, state=state, client=client)
         return self._call(CountJobs, (None if wanted == JobFilter() else wanted,))
@@ -237,7 +237,6 @@ class LaterJobCalls(CallSender):
 
     @contextlib.contextmanager
     def _end_of(self, job_id: str) -> Iterator[JobEndFuture]:
-        """Have the future resolved at the end of a job, within the block."""
         future = JobEndFuture(job_id)
         try:
             self._watch(future)

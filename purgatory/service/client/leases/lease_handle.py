@@ -95,7 +95,7 @@ class LeaseOwner:
 
     @contextlib.contextmanager
     def _before(self, deadline: float) -> Iterator[None]:
-        """Ignore a missing answer before the deadline: the handle asks again."""
+        """Ignore a missing answer before the deadline."""
         try:
             yield
         except RequestTimeout:
@@ -105,7 +105,6 @@ class LeaseOwner:
     def _take(
         self, holder: str, asked_at: float, deadline: float
     ) -> tuple[ReplyFuture[Any], float]:
-        """Ask for the lease; return the answer, a token or None, and the seconds to wait for it."""
         wait_ms = self._terms.wait_ms(deadline, asked_at)
         answer = self._calls.take(self.name, holder, self._terms.keep_ms, wait_ms)
         return answer, max(1.0, deadline - self._calls.now())
@@ -128,8 +127,8 @@ class LeaseHandle(LeaseOwner):
     """A named lease, as a context manager: what `Client.lease` returns.
 
     Entering waits for the lease, leaving ends it. `token` exceeds the token of each earlier lease,
-    of any name: storage that remembers the highest can refuse a program whose lease is lost. `lost`
-    is set when the lease is lost.
+    of any name: storage that remembers the highest can refuse a program whose lease is lost. Then
+    `lost` is set.
     """
 
     def __init__(self, calls: LeaseCalls, wait: Wait, terms: LeaseTerms) -> None:

@@ -21,19 +21,19 @@ _Later: TypeAlias = Coroutine[Any, Any, _T]
 
 
 class RepeatFacts:
-    """A repeat as the server has described it last; see `Client.repeat` for the settings."""
+    """A repeat as the server has described it last; see `Client.repeat`."""
 
     def __init__(self, state: RepeatState) -> None:
         self._state: RepeatState = state
 
     @property
     def name(self) -> str:
-        """The name, also a tag of its jobs."""
+        """Also a tag of its jobs."""
         return self._state.repeat.name
 
     @property
     def client(self) -> str:
-        """The client whose workers get the jobs."""
+        """The workers of this client get the jobs."""
         return self._state.client
 
     @property
@@ -111,7 +111,7 @@ class RepeatFacts:
 
 
 class RepeatVerbs(RepeatFacts, ABC, Generic[_Done_co]):
-    """The verbs of both handles, but for the types."""
+    """The base of both handles, but for the types."""
 
     def pause(self) -> _Done_co:
         """Schedule no more jobs until `resume`; False: deleted."""
@@ -167,7 +167,7 @@ class RepeatHandle(RepeatVerbs[bool]):
     """A repeat at the server: what `Client.repeat` returns.
 
     `next`, `last`, `paused` and `skipped` ask the server, unless it answered in the last tenth of a
-    second; they raise the errors of the client's methods. After `delete` they stay unchanged.
+    second, and raise the errors of the client's methods. After `delete` they stay unchanged.
     """
 
     def __init__(self, owner: RepeatOwner, state: RepeatState) -> None:

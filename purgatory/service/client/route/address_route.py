@@ -2,8 +2,8 @@
 
 A client tries the addresses of its list in turn. If a standby names the active server, this address
 is next, listed or not. The route remembers an unlisted address only while a server welcomes the
-client there. After a round of failed addresses the client waits a little, so standbys that name
-each other cost a round.
+client there. After a round of failed addresses, as of standbys that name each other, the client
+waits a little.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ class AddressRoute:
         return min(longest, ATTEMPT_S * 2.0 ** min(self._rounds // 2, 10))
 
     def others(self) -> tuple[str, ...]:
-        """Return the known addresses but the current one, in the order to try them."""
+        """Return the other known addresses in the order to try them."""
         known = self._listed + self._learned
         start = known.index(self.current) + 1 if self.current in known else self._place
         return tuple(each for each in known[start:] + known[:start] if each != self.current)
