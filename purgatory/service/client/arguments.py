@@ -9,11 +9,9 @@ from typing import Final, Protocol, TypeAlias, TypeGuard
 
 from purgatory.durations import parse_duration
 from purgatory.service.errors import OperationFailed, described
-from purgatory.service.protocol import DEFAULT, MADE_UP
+from purgatory.service.protocol import DEFAULT, MADE_UP, MAX_INT
 from timingwheel.lowlevel import check_count, to_ms
 
-#: The largest number that the protocol has.
-MAX_NUMBER: Final = (1 << 63) - 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
@@ -87,7 +85,7 @@ def check_methods(value: object, what: str, names: tuple[str, ...]) -> None:
 
 def checked_number(number: object, what: str, least: int = 0) -> int:
     """Return a number of up to 64 bits as a plain int."""
-    return check_count(what, number, least, MAX_NUMBER)
+    return check_count(what, number, least, MAX_INT)
 
 
 def checked_numbers(numbers: Iterable[int]) -> list[int]:

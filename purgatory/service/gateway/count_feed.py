@@ -56,11 +56,9 @@ class CountFeed:
             self._streams -= 1
 
     async def _wait(self, seconds: float) -> None:
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._closed.wait()
-        except TimeoutError:
-            return
 
     async def _next(self, *, sees_all: bool) -> tuple[JobCountReport | None, float]:
         reading = self._readings.get(sees_all)

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any, cast
 
 from purgatory.service.client.arguments import (
-    MAX_NUMBER,
     Duration,
     JobName,
     checked_choice,
@@ -50,6 +49,7 @@ from purgatory.service.job_messages import (
 )
 from purgatory.service.protocol import (
     MADE_UP,
+    MAX_INT,
     Submission,
     SubmissionOptions,
     Submit,
@@ -290,7 +290,7 @@ def _checked_cursor(cursor: object) -> Cursor:
     if not isinstance(cursor, tuple | list) or len(cursor) != 2:
         raise TypeError(f"cursor is {cursor!r}; expected the `after` of a page")
     value, number = cursor
-    return checked_number(value, "cursor", -MAX_NUMBER), checked_number(number, "cursor")
+    return checked_number(value, "cursor", -MAX_INT), checked_number(number, "cursor")
 
 
 def _checked_rate(per_second: object) -> float:

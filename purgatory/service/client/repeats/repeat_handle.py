@@ -2,16 +2,15 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 from zoneinfo import ZoneInfo
 
 from purgatory.service.client.trace_context import unwrap
 from purgatory.service.encoding import unpack_or_raw
-from purgatory.service.job_messages import RepeatChanged, Repeats, RepeatState
+from purgatory.service.job_messages import RepeatChanged, Repeats, RepeatState, moment_of
 from purgatory.service.platform import Platform
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # What verbs return.
 _Done_co = TypeVar("_Done_co", covariant=True)
 _Changed_co = TypeVar("_Changed_co", covariant=True)
@@ -80,7 +79,7 @@ class RepeatFacts:
     def _moment(self, unix_ms: int | None) -> datetime | None:
         if unix_ms is None:
             return None
-        moment = _EPOCH + timedelta(milliseconds=unix_ms)
+        moment = moment_of(unix_ms)
         try:
             return moment.astimezone(ZoneInfo(self.tz))
         except (KeyError, ValueError, OSError):  # this machine does not know the zone
