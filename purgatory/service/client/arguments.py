@@ -34,16 +34,6 @@ OperationName: TypeAlias = JobName | _OperationFuture
 Duration: TypeAlias = float | timedelta | str
 
 
-def check_name(name: object) -> None:
-    """Check the name of a client, or None."""
-    if name is not None and not isinstance(name, str):
-        raise TypeError(f"name is {name!r}; expected a str or None")
-    if name == "":
-        raise ValueError("name is empty; expected a text or None")
-    if name is not None:
-        checked_text(name, "name")
-
-
 def filter_text(text: str | None, what: str) -> str | None:
     """Return a text, or None: no filter."""
     return None if text is None else checked_text(text, what)

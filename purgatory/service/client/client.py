@@ -21,7 +21,7 @@ from purgatory.service.client.arguments import (
     Duration,
     JobName,
     check_methods,
-    check_name,
+    checked_filled,
     checked_number,
     checked_seconds,
 )
@@ -132,7 +132,6 @@ class Client(LaterCalls):
         platform: Platform = REAL_PLATFORM,
     ) -> None:
         addresses = parse_addresses(address)
-        check_name(name)
         check_helpers(tracer, platform)
         if on_outcome is not None and check_function("on_outcome", on_outcome):
             raise TypeError(
@@ -140,7 +139,7 @@ class Client(LaterCalls):
             )
         self.timeout: float = checked_seconds(timeout, "timeout")
         self.address = address
-        self.name: str = name or _unique_name(platform)
+        self.name: str = _unique_name(platform) if name is None else checked_filled(name, "name")
         self.platform = platform
         self._monotonic = platform.monotonic
         # By id. Callers add entries, the I/O thread removes them: atomic operations of a dict.
@@ -182,7 +181,7 @@ class Client(LaterCalls):
         `remember_ended`; 0: not at all).
 
         Raises TypeError, ValueError and Unavailable. While 50,000 calls are unsent, as without a
-        server, all methods block; ClientBusy after the client's timeout.
+        server, all methods but `lease` block; ClientBusy after the client's timeout.
 
         The server carries out a thread's calls in order. But calls of one kind share a message: if
         the server refuses the message for a bad call, the client sends the others again, perhaps
@@ -315,8 +314,7 @@ class Client(LaterCalls):
 
         Filters: `kind`, a `key` waited for, `client`, `state`. `order`: by submission, "oldest"
         first, or "newest". `with_jobs`: False leaves jobs out. `cursor`: only operations beyond
-        that number, see `list_page`. Not a snapshot: operations that end or start meanwhile may be
-        missing.
+        that number, see `list_page`. Not a snapshot, like `jobs`.
         """
         left = sys.maxsize if limit is None else checked_number(limit, "limit", 1)
         filters: dict[str, Any] = {

@@ -73,10 +73,8 @@ class Health(Collector):
             self._client = self._connector.client(_NAME)
         try:
             await self._client.stats()
-        except Refused:  # an answer, too
-            return ""
         except ServiceError as error:
-            return str(error)
+            return "" if isinstance(error, Refused) else str(error)  # a refusal is an answer, too
         return ""
 
     async def metrics(self) -> Response:

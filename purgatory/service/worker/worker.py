@@ -15,7 +15,7 @@ from _purgatory_cpython.threads import InterruptibleThread
 from purgatory.service.client.arguments import (
     Duration,
     check_methods,
-    check_name,
+    checked_filled,
     checked_seconds,
     checked_text,
     duration_ms,
@@ -84,9 +84,7 @@ class Worker:
         self.address = address
         self.metrics_port: int | None = checked_port(metrics_port)
         self._metrics_addr = checked_text(metrics_addr, "metrics_addr")
-        checked_text(name, "name")
-        check_name(name)
-        self.name = name
+        self.name: str = checked_filled(name, "name")
         self._concurrency = check_concurrency(concurrency)
         self._lease_ms = duration_ms(lease, "lease")
         if self._lease_ms < 100:
