@@ -3,7 +3,7 @@
 The thread `service-lease` owns the row's connection from `start` to `stop`, or until the lease is
 lost. While the database does not answer, the thread retries: the lease ends by itself meanwhile,
 and is valid again with the next beat unless another server has taken over. `start` and `stop` are
-for one other thread, the figures for any.
+for another thread, the figures for any.
 """
 
 import logging
@@ -14,11 +14,11 @@ from typing import Final
 from _purgatory_cpython.threads import InterruptibleThread
 from purgatory.errors import StoreError
 from purgatory.service.cluster.store_lease import StoreLease
+from purgatory.service.server.store_activity import NS_PER_S
 from purgatory.service.store.lease import LeaseRow, SeenLease
 
 log: logging.Logger = logging.getLogger(__name__)
 
-_NS_PER_S: Final = 1_000_000_000
 #: Beats in `takeover_after`.
 BEATS: Final = 4
 #: Seconds between two looks.
@@ -42,7 +42,7 @@ class Heartbeat:
     ) -> None:
         self._row = row
         self._lease = lease
-        self._beat_every_ns = int(takeover_after / BEATS * _NS_PER_S)
+        self._beat_every_ns = int(takeover_after / BEATS * NS_PER_S)
         self._on_handover = on_handover
         self._stopped = threading.Event()
         self._thread = InterruptibleThread(target=self._run, name="service-lease", daemon=True)
@@ -103,7 +103,7 @@ class Heartbeat:
         lease.saw(seen, reading.clock_ms)
         self.last = seen
         if sent_ns >= self._next_count_ns:
-            self._next_count_ns = sent_ns + int(COUNT_S * _NS_PER_S)
+            self._next_count_ns = sent_ns + int(COUNT_S * NS_PER_S)
             self.standbys = live_standbys(self._row)
         if seen.handover:
             self._on_handover()

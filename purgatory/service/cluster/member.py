@@ -23,11 +23,11 @@ from purgatory.service.cluster.standby_socket import StandbySocket
 from purgatory.service.cluster.store_lease import StoreLease
 from purgatory.service.cluster.takeover import take_over
 from purgatory.service.platform import boot_ns
+from purgatory.service.server.store_activity import NS_PER_S
 from purgatory.service.store.lease import LeaseRow, SeenLease
 
 log: logging.Logger = logging.getLogger(__name__)
 
-_NS_PER_S: Final = 1_000_000_000
 # Seconds between two looks during a handover.
 _HANDOVER_LOOK_S: Final = 0.02
 # Seconds between two registrations as a standby.
@@ -78,7 +78,7 @@ class Member:
         self.active: ClusterServer | None = None
         self._role = Role.STANDBY
         self._takeovers = 0
-        self._handed_over: int | None = None  # the epoch
+        self._handed_over: int | None = None  # the epoch of the last lease, if so
         self._row: LeaseRow | None = None
         self._listener: StandbySocket | None = None
         # For the page, before the first row is open.
@@ -173,7 +173,7 @@ class Member:
             try:
                 seen = row.look(register=is_due)
                 if now_ns >= next_count_ns:
-                    next_count_ns = now_ns + int(COUNT_S * _NS_PER_S)
+                    next_count_ns = now_ns + int(COUNT_S * NS_PER_S)
                     self._standbys = live_standbys(row)
             except StoreError as error:
                 self._note_trouble(error)
@@ -183,7 +183,7 @@ class Member:
                 log.warning("the database answers again")
                 self._trouble = False
             if is_due:
-                next_register_ns = now_ns + int(_REGISTER_S * _NS_PER_S)
+                next_register_ns = now_ns + int(_REGISTER_S * NS_PER_S)
             if self._watch.saw(seen):
                 return seen
             if told != self._active_address():
@@ -295,7 +295,7 @@ class Member:
             beat_age_s=(
                 watch.silent_s()
                 if heartbeat is None
-                else (self._boot_ns() - heartbeat.beat_ns) / _NS_PER_S
+                else (self._boot_ns() - heartbeat.beat_ns) / NS_PER_S
             ),
             overdue_s=0.0 if lease is None or lease.lost else lease.overdue_s(),
             drift_ms=0 if seen is None else seen.drift_ms,

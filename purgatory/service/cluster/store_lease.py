@@ -11,9 +11,9 @@ from typing import Final
 
 from purgatory.service.platform import boot_ns
 from purgatory.service.server.clock import NS_PER_MS
+from purgatory.service.server.store_activity import NS_PER_S
 from purgatory.service.store.lease import ClockReading, SeenLease
 
-_NS_PER_S: Final = 1_000_000_000
 #: A lease is shorter by this part of `takeover_after`: clocks differ in speed, and a frame takes a
 #: moment from `is_valid` to the socket.
 MARGIN: Final = 0.1
@@ -47,7 +47,7 @@ class StoreLease:
         # operations submitted meanwhile would expire early.
         sent_ms = (sent_ns + self.clock_offset_ns) // NS_PER_MS
         self._database_ahead_ms = _ahead_ms(taken, sent_ms)
-        self._duration_ns = int(takeover_after * (1 - MARGIN) * _NS_PER_S)
+        self._duration_ns = int(takeover_after * (1 - MARGIN) * NS_PER_S)
         self._valid_until_ns = sent_ns + self._duration_ns
         self._on_lost = on_lost
         #: Why the lease is lost; empty until then.
@@ -69,8 +69,8 @@ class StoreLease:
     def saw(self, seen: SeenLease, sent_ms: int) -> None:
         """Note the database's clock, by the answer to a statement sent at `sent_ms`.
 
-        An earlier quick answer counts more than a slow answer, or the next holder would set the
-        clock back: but not if the database's clock was set forward since.
+        An earlier quick answer counts more than a slow answer: else the next holder would set the
+        clock back. But not if the database's clock was set forward since.
         """
         known_ms = self._database_ahead_ms
         least_ms = _ahead_ms(seen, self.now_ms()) - _ROUNDING_MS
@@ -83,7 +83,7 @@ class StoreLease:
 
     def overdue_s(self) -> float:
         """Return for how many seconds the lease has not been valid."""
-        return max(0.0, (self._boot_ns() - self._valid_until_ns) / _NS_PER_S)
+        return max(0.0, (self._boot_ns() - self._valid_until_ns) / NS_PER_S)
 
     def renewed(self, sent_ns: int) -> None:
         """See `HeldLease`."""
