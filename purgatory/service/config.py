@@ -42,8 +42,7 @@ def _setting(default: Any, text: str, metavar: str = "") -> Any:
 class Config:
     """The settings of a server. Raises ConfigError for a bad value.
 
-    Durations are seconds. `purgatory serve --help` shows the metadata of each field. Browsers may
-    ask for the page by `http_hosts`, localhost, the host of `http_bind`, and addresses in digits.
+    Durations are seconds. `purgatory serve --help` shows the metadata of each field.
     """
 
     data_dir: Path = _setting(Path("purgatory-data"), "where the database and the journal are")  # noqa: RUF009

@@ -144,7 +144,7 @@ def type_of(frame: bytes) -> int | None:
 
 
 def seq_of(frame: bytes) -> int | None:
-    """Return the `seq` of a message, or None; the rest may be anything."""
+    """Return the `seq` of a message, or None, as `type_of`."""
     return _number(frame, 1)
 
 

@@ -153,7 +153,7 @@ class ServerBusy(Refused, code="busy"):
 
 
 class TooManyReads(Refused, code="too-many-reads"):
-    """Too many queries of the client wait for their answers. Temporary."""
+    """Too many queries, repeated outcomes or streams of the client wait. Temporary."""
 
 
 class TooManyKeys(Refused, code="too-many-keys"):

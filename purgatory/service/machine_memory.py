@@ -9,15 +9,14 @@ _OWN = Path("/proc/self/cgroup")
 _STATM = Path("/proc/self/statm")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
-#: `max_memory` is by default a share of the memory: the rest is for the system's cache and for
-#: programs.
+#: Of the memory: the rest is for the system's cache and for programs.
 SHARE = 2
 MIN_BYTES = 384 << 20
 MAX_BYTES = 32 << 30
 
 
 def default_max_memory() -> int:
-    """Return half of the memory, at least 384 MiB and at most 32 GiB."""
+    """Return the default of `max_memory`, in bytes."""
     return min(max(available_bytes() // SHARE, MIN_BYTES), MAX_BYTES)
 
 

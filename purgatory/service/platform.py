@@ -28,7 +28,7 @@ _LONGEST_S: Final = 2e6
 
 
 class Doorbell:
-    """The descriptors that wake a client's I/O thread, lent to callers now and then.
+    """The descriptors that wake a client's I/O thread; callers may borrow them.
 
     A caller that receives its answer itself waits for the descriptors, while the I/O thread sleeps.
     Without epoll nothing is lent. `sleep` is for the I/O thread, `ready` for one thread at a time.
@@ -99,7 +99,7 @@ class _Poll:
 
 
 class Loop(Protocol):
-    """The work of a thread of the service: sleep, `step`, again and again."""
+    """The work of a thread: sleep, `step`, again and again."""
 
     def sleep_seconds(self) -> float | None:
         """Return for how long to sleep if nothing comes; None: without end."""

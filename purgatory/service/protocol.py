@@ -345,8 +345,8 @@ class Cancelled(DoneAnswer, tag=35):
 class OperationStatus(Item):
     """The state of an operation: one of OPERATION_STATES, or unknown.
 
-    `result` and `payload`: see `OutcomeMessage`. `left_out`: bytes of the two, too many for the
-    answer.
+    `result` and `payload`: see `OutcomeMessage`. `left_out`: how many bytes of the two did not fit
+    into the answer.
     """
 
     op_id: str

@@ -1,8 +1,9 @@
 """CurveAuthenticator: admits clients to a server by CURVE and an allow list.
 
 ZeroMQ's authentication protocol (ZAP) refuses a client in the handshake: no message of a client
-without an allowed key reaches the server. pyzmq's `ThreadAuthenticator` answers in the thread
-`purgatory-zap`. Other threads make, reload and close a `CurveAuthenticator`.
+without an allowed key reaches the server. Without CURVE the handshake does not begin. pyzmq's
+`ThreadAuthenticator` answers in the thread `purgatory-zap`. Other threads make, reload and close a
+`CurveAuthenticator`.
 """
 
 import ipaddress

@@ -240,7 +240,7 @@ def resolve(future: ReplyFuture[Any], result: object) -> None:
         future.notify_waiters()  # the resolving thread may have been interrupted
         return
     if ATOMIC_SECTIONS and not future.is_observed and future._state == PENDING:
-        # Atomic: an earlier waiter has set `is_observed`.
+        # Atomic: a later waiter finds the future resolved; an earlier one has set `is_observed`.
         future._result = result
         future._state = FINISHED
     # Running: a thread was interrupted here before.

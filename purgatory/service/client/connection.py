@@ -90,7 +90,7 @@ class ServerConnection:
         self.frames_pending: bool = False
         self.monitor_pending: bool = False
         self.reconnect_at: float | None = None  # no connection until then
-        # Of calls without an answer.
+        # When something came last, while calls are unanswered.
         self.silent_since: float = 0.0
         # Since when no server answers; None while connected.
         self._away_since: float | None = self._monotonic()

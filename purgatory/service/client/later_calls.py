@@ -149,10 +149,8 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         `value`: anything that MessagePack can hold. `limit`: for at most so many operations, the
         longest waiting first; unaffected operations do not count. `hold`: for so many seconds the
         event also counts for operations submitted later; `limit` bounds both together. A held event
-        of the key is replaced, even without `hold`.
-
-        With the answer all is on disk. After a lost connection the client retries; the server does
-        it once.
+        of the key is replaced, even without `hold`. With the answer all is on disk. After a lost
+        connection the client retries; the server does it once.
         """
         completion = Completion(checked_text(key, "key"), packed_value(value))
         if limit is not None:

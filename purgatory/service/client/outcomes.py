@@ -111,7 +111,7 @@ class OutcomeHandler:
         self.post(OutcomeHandled(outcome, error))
 
     def finish(self, handled: OutcomeHandled) -> bool:
-        """Note the end of a call with a future; True: handled."""
+        """Note the end of a future's call; True: handled."""
         identity = _identity(handled.outcome)
         delivery = self._deliveries.get(identity)
         if delivery is None:

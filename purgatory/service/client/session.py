@@ -96,7 +96,7 @@ class Session:
         self.failure: ServiceError | None = None
         #: The I/O thread must replace the connection.
         self.connection_lost: bool = False
-        #: Names the active server.
+        #: The refusal of a standby.
         self.standby: Standby | None = None
 
     @property

@@ -23,8 +23,8 @@ Asks = tuple[dict[str, int], int, int, bool, dict[str, int], bool]
 class WorkerLink:
     """The requests of a worker, and its callbacks.
 
-    `on_jobs` gets leased jobs. `on_connected` is called before the first jobs of a connection:
-    earlier leases have ended, or will. `on_cancelled` gets the server's cancellations.
+    `on_connected` is called before the first jobs of a connection: earlier leases have ended, or
+    will.
     """
 
     asks: Asks

@@ -85,7 +85,7 @@ class Callers:
     def of(self, request: Request, right: str | None) -> Caller:
         """Return the caller of a request; connect its name at the first call.
 
-        Raises ApiError without a good token, NotAllowed without the right; None: any token will do.
+        Raises ApiError without a good token, NotAllowed without the right.
         """
         access = self._allowed(request, right)
         check = partial(self._allowed, request, right)

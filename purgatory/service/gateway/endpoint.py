@@ -104,7 +104,7 @@ class Endpoint:
         wanted = self.takes[name]
         if value is None:
             return wanted.default
-        # A text stays: "null" would mean no filter.
+        # Else the text "null" would mean no filter.
         strict = not isinstance(wanted.default, int)
         kind = wanted.annotation
         return _checked(lambda: msgspec.convert(value, kind, strict=strict), name, kind)

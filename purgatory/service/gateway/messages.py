@@ -1,7 +1,8 @@
 """The JSON bodies of the API; the OpenAPI document has these types and docstrings.
 
-Times are seconds, moments Unix milliseconds (`_ms`). Values and payloads are any JSON. Past 400
-lines: the list of all bodies.
+Times are seconds, moments Unix milliseconds (`_ms`). Values and payloads are any JSON.
+
+Past 400 lines: the list of all bodies.
 """
 
 import base64

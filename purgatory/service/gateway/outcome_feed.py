@@ -1,7 +1,6 @@
 """OutcomeFeed: the unacknowledged outcomes of a client, for streams.
 
-A stream reads and sends page by page, so each keeps only a page in memory. Outcomes that the server
-pushes wake the streams.
+Each stream keeps only a page in memory. Outcomes that the server pushes wake the streams.
 
 While a stream of a token with the right `submit` is open, a separate connection takes the outcomes
 of the name, so that no program that connected before handles them. Used by the gateway's event

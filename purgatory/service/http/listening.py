@@ -2,8 +2,8 @@
 
 uvicorn waits without end for the rest of a request, and answers 503 to all if too many connections
 are open. Here a connection has a few seconds for a request and its answer. If too many are open, a
-new connection closes the longest silent: without a token, or else without a request under way. No
-stream ends so.
+new connection closes the longest silent: without a token, or else without a request under way. So
+no stream ends.
 """
 
 import asyncio

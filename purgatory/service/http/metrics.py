@@ -29,8 +29,7 @@ _FAMILIES: Final = {GAUGE: GaugeMetricFamily, COUNTER: CounterMetricFamily}
 class ServerCollector(Collector):
     """Shows the statistics of `server`, as `purgatory_server_...`. Any thread may scrape.
 
-    `refused_handshakes` returns how many connections had no allowed key. Clients have no series
-    each: names may be new in each run.
+    Clients have no series each: names may be new in each run.
     """
 
     def __init__(self, server: Server, refused_handshakes: Callable[[], int]) -> None:

@@ -90,8 +90,8 @@ class WebServer:
     """Serves `status` and `registry` at `bind`, "host:port"; port 0 takes a free one.
 
     Also a context manager. `purgatory-http` calls `health` and `ready` for each request of them.
-    `hosts`: names besides the one in `bind`. Raises ServerError if it cannot listen, or if the
-    thread ends at once.
+    `hosts`: names besides the one in `bind`. Raises ConfigError for a bad `bind`, ServerError if it
+    cannot listen, or if the thread ends at once.
     """
 
     def __init__(

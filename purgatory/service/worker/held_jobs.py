@@ -194,7 +194,7 @@ class HeldJobs:
     def take_late(self, came_before: float, is_late: Callable[[str], bool]) -> list[HeldJob]:
         """Remove and return jobs not begun of the kinds that `is_late` chooses.
 
-        None, unless one came before `came_before`.
+        No job, unless one came before `came_before`.
         """
         with self._lock:
             jobs = self._jobs.values()

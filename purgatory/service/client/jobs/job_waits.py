@@ -27,7 +27,7 @@ class JobEndFuture(ReplyFuture[JobStatus]):
 class JobWatch(ReplyFuture[JobStatus]):
     """A job that the server watches, or will; `futures`: of its callers.
 
-    The call itself only fails: if the server refuses.
+    As the future of the call, the watch only fails, if the server refuses.
     """
 
     def __init__(self) -> None:
@@ -146,6 +146,6 @@ def ended_status(job_id: str, status: JobStatus | None, seconds: float) -> JobSt
     return status
 
 
-def still_pending(job_id: str, seconds: float | None) -> TimeoutError:
+def still_pending(job_id: str, seconds: float) -> TimeoutError:
     """Return the error after a timeout."""
     return TimeoutError(f"job {job_id!r} has not ended within {seconds} s")
