@@ -22,9 +22,9 @@ from purgatory.service.store.sqlite.database_files import copy_database
 from purgatory.service.store.sqlite.schema import SCHEMA_VERSION, schema_version
 from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 
-#: A restored server leaves out so many numbers of outcomes: four months of 100,000 ends a second.
+#: A restored server skips so many numbers of outcomes: four months of 100,000 a second.
 SKIPPED: Final = 1 << 40
-# Seconds to wait for a lock; a server's locks keep a reader for a moment.
+# Seconds to wait for a server's lock.
 _BUSY_S = 10.0
 
 
@@ -38,8 +38,7 @@ class Backup(NamedTuple):
 def back_up(config: Config, target: Path) -> Backup:
     """Copy the data of `config` to the new directory `target`, on disk.
 
-    Raises StoreError for a missing database, for one of another version, and for a target with
-    files.
+    Raises StoreError for a missing database, for another version, and as `new_directory`.
     """
     with new_directory(target) as directory:
         return _copy_data(config, Config(data_dir=directory))
@@ -92,9 +91,9 @@ def _copy_database(source: Path, target: Path) -> None:
 
 
 def _mode(source: Path) -> str:
-    """Return how SQLite opens a database: without locks if no log of a server is beside it.
+    """Return how SQLite opens a database: without locks if no server's log is beside it.
 
-    So a backup can be restored from where nothing can be written.
+    So a backup can be restored from a read-only place.
     """
     log = source.with_name(f"{source.name}-wal")
     return "mode=rw" if log.exists() else "mode=ro&immutable=1"
@@ -103,8 +102,8 @@ def _mode(source: Path) -> str:
 def _copy_journal(source: Path, target: Path, database: Path) -> int:
     """Copy the files of a journal whose rows the copied database has, or had; return how many.
 
-    A file with later rows is left out: the database has the earlier rows, which were unconfirmed,
-    and a server writes these again.
+    A file with later rows is left out: the database has the earlier rows, and a server writes these
+    again.
     """
     store = SqliteStore(database)  # which checks the copy
     try:
@@ -123,8 +122,8 @@ def _copy_journal(source: Path, target: Path, database: Path) -> int:
 def new_directory(target: Path) -> Iterator[Path]:
     """Yield a directory to fill; it gets the name `target` if the block raises nothing.
 
-    Only its owner may read it. Raises StoreError unless `target` is new or an empty directory, or
-    if it cannot be written.
+    Only its owner may read it. Raises StoreError unless `target` is new or empty and can be
+    written.
     """
     unfinished = unfinished_name(target)
     try:

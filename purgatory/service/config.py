@@ -28,7 +28,7 @@ _MOST_PORT: Final = 65_535
 _INCOMPLETE: Final = re.compile(r"tcp://(:[^:]*|[^:/]*|[^/]*[]:])")
 _ADDRESS: Final = re.compile(r"tcp://[^\s,/]+:(?P<port>[0-9]{1,5})|ipc://[^\s,]+")
 PARTITION: Final = re.compile(r"[a-z0-9_]{1,20}")
-#: The shortest `takeover_after`: a beat has to arrive within a quarter of it.
+#: A beat has to arrive within a quarter of `takeover_after`.
 LEAST_TAKEOVER_S: Final = 0.5
 _FALSE: Final = ("0", "false", "no", "off", "")
 
@@ -42,10 +42,8 @@ def _setting(default: Any, text: str, metavar: str = "") -> Any:
 class Config:
     """The settings of a server. Raises ConfigError for a bad value.
 
-    Durations are seconds. `purgatory serve --help` shows the metadata of each field. Browsers may
-    ask for the page by `http_hosts`, localhost, the host of `http_bind`, and addresses in digits.
-    `max_memory` is by default half of the machine's or the cgroup's: the rest is for the system's
-    cache and for programs.
+    Durations are seconds. `purgatory serve --help` shows the metadata of each field. `max_memory`
+    is by default half of the machine's or the cgroup's.
     """
 
     data_dir: Path = _setting(Path("purgatory-data"), "where the database and the journal are")  # noqa: RUF009
@@ -174,7 +172,7 @@ class Config:
 
     @property
     def journal_dir(self) -> Path:
-        """The directory of the journal's Parquet files."""
+        """Of the journal's Parquet files."""
         return self.own_dir / "journal"
 
     @classmethod
@@ -187,8 +185,7 @@ class Config:
     ) -> Self:
         """Merge the settings of all places; values of `flags` are texts, None means not set.
 
-        `file`: the TOML file, by default that of `PURGATORY_CONFIG`. Raises ConfigError, which
-        names the place, the value and what is expected.
+        `file`: the TOML file, by default that of `PURGATORY_CONFIG`. Raises ConfigError.
         """
         if file is None and environment.get(CONFIG_FILE):
             file = Path(environment[CONFIG_FILE]).expanduser()
@@ -214,7 +211,7 @@ def _is_wildcard(bind: str) -> bool:
 
 
 def host_and_port(bind: str, name: str = "the address for HTTP") -> tuple[str, int]:
-    """Split "host:port" or "[address]:port". Raises ConfigError for anything else."""
+    """Split "host:port" or "[address]:port". Raises ConfigError."""
     host, _, port = bind.rpartition(":")
     # Without a port an IPv6 address may end in a colon and digits.
     is_host = host.strip("[]") and not host.endswith(":")
@@ -252,7 +249,7 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def _parsed(place: str, value: Any, setting: Field[Any]) -> Any:
-    """Convert a text to the type of its setting; a flag may have the type already."""
+    """Convert a text to the type of its setting."""
     kind: Any = setting.type
     if not isinstance(value, str):
         return value
@@ -272,10 +269,10 @@ def _parsed(place: str, value: Any, setting: Field[Any]) -> Any:
     return parsed
 
 
-# Types that TOML has not. Each float is a duration.
+# TOML has no paths. Each float is a duration.
 _WRITTEN_AS_TEXT: Final = (Path, float)
 
-# The largest number that messages and JSON hold, and ten years.
+# The largest number in JSON, and ten years.
 _MOST: Final = 2**53
 _MOST_S: Final = 10 * 366 * 86_400
 _EXPECTED: Final[dict[Any, str]] = {

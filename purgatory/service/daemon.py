@@ -22,7 +22,7 @@ class ServiceDaemon:
     """The service of `config`, as `purgatory serve` runs it; also a context manager.
 
     `announce` gets a line and facts when the server serves. Raises ConfigError for a bind that
-    needs keys if none exist, KeysError for unusable keys.
+    needs keys, KeysError for unusable keys.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class ServiceDaemon:
 
     @property
     def failure(self) -> Exception | None:
-        """Why the server has ended by itself, if it has."""
+        """Why the server has ended by itself, if so."""
         return self.server.failure
 
     def start_progress(self) -> str:
@@ -93,7 +93,7 @@ class ServiceDaemon:
         self.server.reload()
 
     def _health_error(self) -> str:
-        if self._closing and self.server.failure is None:  # its threads end, as they should
+        if self._closing and self.server.failure is None:  # its threads may end
             return ""
         return self.server.health().broken
 

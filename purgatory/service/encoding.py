@@ -31,7 +31,6 @@ from purgatory.service.protocol import (
 )
 from purgatory.service.verbs import VERBS
 
-#: A server's messages that answer no request.
 PUSHES: Final = (Outcomes, Ping, Jobs, JobEnds, CancelLeases, LeaseReady)
 
 encode: Final = msgspec.msgpack.Encoder().encode
@@ -42,12 +41,11 @@ _requests: "Final[msgspec.msgpack.Decoder[Request]]" = msgspec.msgpack.Decoder(
 decode_answer: "Final[Callable[[bytes], Answer | Push]]" = msgspec.msgpack.Decoder(
     Union[(Welcome, Failure, *PUSHES, *{verb.answer for verb in VERBS.values()})]
 ).decode
-#: Errors of decoders: msgspec's own and those of invalid UTF-8 are ValueErrors, and a deeply nested
-#: array can exhaust the stack.
+#: Errors of decoders. msgspec's own and those of invalid UTF-8 are ValueErrors; deep nesting can
+#: exhaust the stack.
 NOT_A_MESSAGE: Final = (ValueError, TypeError, RecursionError, OverflowError)
 
-# By MessagePack's first byte: the length of an array's header, and of the array if known from that
-# byte; then the bytes of a number.
+# By first byte: the length of an array's header, and of the array if that byte has it.
 _LIST_HEADERS: Final = {0x90 + count: (1, count) for count in range(16)} | {
     0xDC: (3, 0),
     0xDD: (5, 0),
@@ -66,7 +64,7 @@ def decode_request(frame: bytes) -> Request:
         raise Malformed(f"not a message of protocol {VERSION}: {error}") from error
 
 
-# What msgspec refuses, unlike `json`: instances of subclasses, as numpy.float64 is one of float.
+# msgspec refuses instances of subclasses, as numpy.float64 is one of float.
 _PLAIN: Final[dict[type, Callable[[Any], object]]] = {
     str: str.__str__,
     float: float.__float__,
@@ -104,7 +102,7 @@ def pack(value: Any) -> bytes:
 
 
 def pack_result(value: Any, most: int | None) -> Raw:
-    """Pack a job's result. Raises TooLarge beyond `most` bytes, Malformed, and what `pack` does."""
+    """Pack a job's result. Raises TooLarge beyond `most` bytes, Malformed, and as `pack`."""
     packed = pack(value)
     if isinstance(value, Raw):
         unpack(value)  # it is copied as it is
@@ -122,7 +120,7 @@ def unpack(raw: Raw | bytes) -> Any:
 
 
 def unpack_or_raw(raw: Raw) -> Any:
-    """Decode a user's value, or return the `msgspec.Raw` of one that Python cannot hold."""
+    """Decode a user's value; a value that Python cannot hold stays a `msgspec.Raw`."""
     try:
         return unpack(raw)
     except Malformed:
@@ -130,23 +128,23 @@ def unpack_or_raw(raw: Raw) -> Any:
 
 
 def unpack_values(message: OperationStatus | OutcomeMessage | JobStatus) -> None:
-    """Decode result and payload in place, as `unpack_or_raw` does."""
+    """Decode result and payload in place, as `unpack_or_raw`."""
     message.result = unpack_or_raw(message.result)
     message.payload = unpack_or_raw(message.payload)
 
 
 def for_futures_only(frame: bytes) -> bytes:
-    """Turn `take`, the end of a frame of `Outcomes`, to False."""
+    """Set `take`, the end of a frame of `Outcomes`, to False."""
     return frame[:-1] + b"\xc2"
 
 
 def type_of(frame: bytes) -> int | None:
-    """Return the type of a message, None for no message; the rest may be anything."""
+    """Return the type of a message, or None; the rest may be anything."""
     return _number(frame, 0)
 
 
 def seq_of(frame: bytes) -> int | None:
-    """Return the `seq` of a message, or None; the rest may be anything."""
+    """Return the `seq` of a message, or None, as `type_of`."""
     return _number(frame, 1)
 
 
@@ -167,7 +165,7 @@ def _place(frame: bytes, index: int) -> int:
 
 
 def count_items(frame: bytes) -> int:
-    """Return the length of a request's list, as stated; 0: no list."""
+    """Return the stated length of a request's list; 0: no list."""
     try:
         at = _place(frame, 2)  # after type and seq
         header, count = _LIST_HEADERS[frame[at]]

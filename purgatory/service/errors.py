@@ -1,6 +1,6 @@
-"""The errors of the service; `ServiceError` is the base of all. Bad arguments are ValueErrors.
+"""The errors of the service; `ServiceError` is the base of all.
 
-A refusal's code is part of the protocol (docs/protocol.md).
+Bad arguments raise ValueError or TypeError. A refusal's code is part of docs/protocol.md.
 """
 
 import threading
@@ -18,11 +18,11 @@ class KeysError(ServiceError):
 
 
 class ConfigError(ServiceError):
-    """A setting has a bad value; names where it was set, the value, and what is expected."""
+    """A setting has a bad value; names the place, the value, and what is expected."""
 
 
 class BadAddress(ServiceError, ValueError):
-    """The address of a server has no form that a client can connect to."""
+    """No client can connect to an address of this form."""
 
 
 class ServerError(ServiceError):
@@ -30,7 +30,7 @@ class ServerError(ServiceError):
 
 
 class Unavailable(ServiceError):
-    """The client is closed, or was closed before the request was answered."""
+    """The client is closed, or was closed before the answer."""
 
 
 class OperationFailed(ServiceError):
@@ -49,10 +49,7 @@ class OperationFailed(ServiceError):
 
 
 class JobFailed(ServiceError):
-    """Raised for the result of a dead job.
-
-    `error`: of the last attempt; `attempts`: how many failed.
-    """
+    """Raised for the result of a dead job. `error`: of the last of `attempts`."""
 
     def __init__(self, job_id: str, error: str = "", attempts: int = 0) -> None:
         super().__init__(job_id, error, attempts)
@@ -93,7 +90,7 @@ class RequestTimeout(ServiceError, TimeoutError):
 
 
 class ClientBusy(RequestTimeout):
-    """The call was not made: too many calls of the client are unsent, as no server takes them."""
+    """The call was not made: too many calls are unsent, as no server takes them."""
 
 
 class RequestAbandoned(ServiceError):
@@ -104,21 +101,21 @@ class RequestAbandoned(ServiceError):
 
 
 class TimeLimit(ServiceError):
-    """An attempt at a job took longer than the `timeout` of its handler, and has failed."""
+    """An attempt at a job took longer than its handler's `timeout`."""
 
 
 class WorkerStuck(ServiceError):
     """Too many handlers of a worker run beyond their time limits, and cannot be stopped.
 
-    The worker has given back its jobs. A supervisor is to restart its process.
+    The worker has given back its jobs. Its process has to be restarted.
     """
 
 
 class LeaseTimeout(ServiceError, TimeoutError):
-    """Another program held the named lease for all the time that the caller would wait."""
+    """Another program held the named lease for too long."""
 
 
-#: The message of `Standby` begins so if the standby knows the active server's address.
+#: The message of `Standby` begins so before the active server's address.
 STANDBY_OF: Final = "standby of "
 
 
@@ -136,7 +133,7 @@ class Malformed(Refused, code="malformed"):
 
 
 class WrongVersion(Refused, code="version"):
-    """The server does not speak this version of the protocol, or the request needs a later."""
+    """The server does not speak this version, or the request needs a later version."""
 
 
 class HelloRequired(Refused, code="hello"):
@@ -144,11 +141,11 @@ class HelloRequired(Refused, code="hello"):
 
 
 class TooLarge(Refused, code="too-large"):
-    """The message, a payload, a text or a value is larger than the server accepts."""
+    """The message, a payload, a text or a value is too large for the server."""
 
 
 class TooManyItems(Refused, code="too-many-items"):
-    """The request names more operations, keys, ids or numbers than the server accepts in one."""
+    """The request has too many operations, keys, ids or numbers."""
 
 
 class ServerBusy(Refused, code="busy"):
@@ -156,19 +153,19 @@ class ServerBusy(Refused, code="busy"):
 
 
 class TooManyReads(Refused, code="too-many-reads"):
-    """Too many queries of the client wait for their answers. Temporary."""
+    """Too many queries, repeated outcomes or streams of the client wait. Temporary."""
 
 
 class TooManyKeys(Refused, code="too-many-keys"):
-    """The operation watches more keys than the server accepts."""
+    """The operation watches too many keys."""
 
 
 class TimeoutTooLong(Refused, code="too-long"):
-    """The timeout is longer than the server accepts."""
+    """The timeout is too long for the server."""
 
 
 class TooManyPending(Refused, code="too-many-pending"):
-    """The client, or all of them together, have too many operations. Can be temporary."""
+    """The client, or all together, have too many operations. Can be temporary."""
 
 
 class TooMuchMemory(Refused, code="too-much-memory"):
@@ -176,38 +173,38 @@ class TooMuchMemory(Refused, code="too-much-memory"):
 
 
 class TooManyHeld(Refused, code="too-many-held"):
-    """The server holds as many events as it accepts. Can be temporary."""
+    """The server holds too many events. Can be temporary."""
 
 
 class TooManyRemembered(Refused, code="too-many-remembered"):
-    """The server remembers as many ids as it accepts. Can be temporary.
+    """The server remembers too many ids. Can be temporary.
 
     Submissions without a period are accepted.
     """
 
 
 class TooManySessions(Refused, code="too-many-sessions"):
-    """The server remembers as many sessions of the client as it accepts. Temporary."""
+    """The server remembers too many sessions of the client. Temporary."""
 
 
 class TooManyRepeats(Refused, code="too-many-repeats"):
-    """The client, or all of them together, have as many repeats as the server accepts."""
+    """The client, or all together, have too many repeats."""
 
 
 class TooManyLeases(Refused, code="too-many-leases"):
-    """The server has as many named leases, or waiters, as it accepts. Can be temporary."""
+    """The server has too many named leases, or waiters. Can be temporary."""
 
 
 class TooManyClients(Refused, code="too-many-clients"):
-    """The server has as many connections as it accepts. Can be temporary."""
+    """The server has too many connections. Can be temporary."""
 
 
 class OperationIdTaken(Refused, code="taken"):
-    """The id belongs to another client, or a job has the id of an operation, or the reverse."""
+    """The id belongs to another client, or an operation and a job would share it."""
 
 
 class NotAllowed(Refused, code="not-allowed"):
-    """The client's key lacks the right for that, or is not for this client name."""
+    """The client's key lacks the right, or is not for this client name."""
 
 
 class StoreFailed(Refused, code="store"):
@@ -227,7 +224,7 @@ class Standby(Refused, code="standby"):
 
     @property
     def address(self) -> str:
-        """The address of the active server; empty if the standby knows none."""
+        """Of the active server; empty if unknown."""
         text = str(self)
         return text.removeprefix(STANDBY_OF) if text.startswith(STANDBY_OF) else ""
 
@@ -249,13 +246,13 @@ def described(error: BaseException) -> tuple[str, str]:
 
 
 def summary_of(error: BaseException) -> str:
-    """Return the name of an error's class and, if there is one, its text, as `described` does."""
+    """Return the class name and the text, if any, as `described` does."""
     return ": ".join(filter(None, described(error)))
 
 
-#: Refusals after which a client sends the calls again, on the next connection.
+#: After these a client sends the calls again, on the next connection.
 TRANSIENT: Final = (HelloRequired, ServerClosing, TooManyClients)
-#: Refusals for which a single call of a batch may be the reason.
+#: A single call of a batch may be the reason.
 OF_ONE_CALL: Final = (
     Malformed,
     RequestFailed,

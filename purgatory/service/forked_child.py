@@ -1,8 +1,8 @@
 """Closes the connections of a parent's clients in a forked child.
 
-A child has copies of the parent's descriptors. If the parent is killed, they keep the connection
-open, and the server would wait for the leases of that worker. `OPEN` is used by the I/O threads;
-`close_all` by the child's only thread.
+If the parent is killed, the child's copies of descriptors keep the connection open, and the server
+would wait for the leases of that worker. `OPEN` is used by the I/O threads; `close_all` by the
+child's only thread.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ class OpenConnections:
         self._ends: dict[int, _Ends] = {}
 
     def add(self, descriptor: int, address: str) -> None:
-        """Note a connection to a server's address, unless it has ended by now."""
+        """Note a connection to a server's address, unless it has ended."""
         ends = _ends_of(descriptor)
         if ends is not None and _is_of(ends[1], address):
             self._ends[descriptor] = ends

@@ -21,33 +21,32 @@ from purgatory.service.protocol import (
     Value,
 )
 
-#: Not due; due, and no handler has begun it; in a handler; waiting for its next attempt; ended.
+#: See the states of jobs in docs/protocol.md.
 JOB_STATES: Final = ("scheduled", "ready", "running", "retrying", "done", "dead", "cancelled")
 ENDED_STATES: Final = ("done", "dead", "cancelled")
-#: Orders of `ListJobs`: by due time, or the latest submission first.
+#: Of `ListJobs`: by due time, or the latest submission first.
 ORDERS: Final = ("due", "newest")
 PRIORITIES: Final = range(-10, 11)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
-#: `JobStatus.error` of a job cancelled by a key: this, and the key.
+#: The beginning of `JobStatus.error`; then the key.
 CANCELLED_BY_KEY: Final = "cancelled by key "
 
-# Where a page of a list ended: the value of its order, and the job's number.
+# The end of a page: the value of its order, and the job's number.
 Cursor: TypeAlias = tuple[Int64, Int64]
-# Where a page of repeats ended: client and name.
+# The end of a page: client and name.
 RepeatCursor: TypeAlias = tuple[str, str]
-#: What a repeat does at a time while its last job is ready, running or retrying; how many jobs it
-#: submits for times missed while no server ran; and what `ChangeRepeat` does.
+#: See `Client.repeat`.
 OVERLAPS: Final = ("skip", "allow")
 MISSED: Final = ("one", "none", "all")
 CHANGES: Final = ("pause", "resume", "delete", "run")
 
 
 class JobAttempt(Item):
-    """An attempt of a job, from `began_ms` to `ended_ms`; None: it runs.
+    """An attempt of a job; `ended_ms` None: it runs.
 
     `number` counts from 1, again after a retry of a dead job. `worker`: the connection of its
-    handler. `error`: why the attempt failed, if it did.
+    handler. `error`: why it failed, if so.
     """
 
     number: int
@@ -122,12 +121,12 @@ class JobStatus(Item):
 
     @property
     def began(self) -> datetime | None:
-        """When the latest attempt began; None: none has since the server's start."""
+        """When the latest attempt since the server's start began."""
         return None if self.began_ms is None else moment_of(self.began_ms)
 
     @property
     def ended(self) -> datetime | None:
-        """When the job ended; None: it has not."""
+        """When the job ended, if so."""
         return None if self.ended_ms is None else moment_of(self.ended_ms)
 
 
@@ -148,8 +147,8 @@ class JobFilter(Item):
 class KindOverview(Item):
     """The jobs of a kind: `counts` by state, in the order of JOB_STATES.
 
-    `oldest_ready_ms`: for how long the oldest ready job has waited, or 0. `workers`: connections
-    that take the kind.
+    `oldest_ready_ms`: the wait of the oldest ready job, or 0. `workers`: connections that take the
+    kind.
     """
 
     kind: str
@@ -173,10 +172,7 @@ class KindLimit(Item):
 
 
 class Repeat(Item):
-    """A repeat: jobs by the calendar `cron`, or each `every_ms`; exactly one is given.
-
-    `overlap` is one of OVERLAPS, `missed` of MISSED.
-    """
+    """A repeat: jobs by the calendar `cron`, or each `every_ms`; exactly one is given."""
 
     name: str
     cron: str | None = None
@@ -192,8 +188,8 @@ class Repeat(Item):
 class RepeatState(Item):
     """A repeat at the server; moments are Unix milliseconds.
 
-    `next_ms`: when its next job is due; `last_ms`: when its last one was. `skipped` counts times
-    without a job, because the last job was ready, running or retrying.
+    `next_ms`: when its next job is due; `last_ms`: when its last was. `skipped` counts times
+    without a job, because of `overlap`.
     """
 
     repeat: Repeat
@@ -214,7 +210,7 @@ class ReadJobs(Request, tag=80):
 
 
 class WatchJobs(Request, tag=81):
-    """Ask for the state of jobs, and for `JobEnds` of the pending ones while connected.
+    """Like `ReadJobs`, and ask for `JobEnds` of the pending ones while connected.
 
     `stop`: for no `JobEnds` any more.
     """
@@ -233,7 +229,7 @@ class ListJobs(Request, tag=82):
 
 
 class CountJobs(Request, tag=83):
-    """Count jobs by kind and state; `wanted`: only those that match."""
+    """Count the jobs that match, by kind and state."""
 
     wanted: JobFilter | None = None
 
@@ -278,7 +274,7 @@ class RetryJobs(Request, tag=87):
 
 
 class Begin(Request, tag=88):
-    """Tell the server which handlers have begun, by lease; there is no answer.
+    """Tell the server which handlers have begun; without an answer.
 
     A `Finish` implies it.
     """
@@ -287,7 +283,7 @@ class Begin(Request, tag=88):
 
 
 class SetLimit(Request, tag=89):
-    """Change the limits of a kind; nil: unchanged, 0: no limit any more."""
+    """Change the limits of a kind; None: unchanged, 0: no limit any more."""
 
     kind: str
     paused: bool | None = None
@@ -300,7 +296,7 @@ class ReadLimits(Request, tag=90):
 
 
 class SetRepeat(Request, tag=91):
-    """Declare a repeat, or replace the settings of an earlier declaration."""
+    """Declare a repeat, or replace its settings."""
 
     repeat: Repeat
 
@@ -314,10 +310,7 @@ class ChangeRepeat(Request, tag=92):
 
 
 class ReadRepeats(Request, tag=93):
-    """Ask for the repeats beyond `after`, in order of clients and names.
-
-    `client` and `name` select some; None: any.
-    """
+    """Ask for the repeats beyond `after`, in order of clients and names."""
 
     after: RepeatCursor | None = None
     limit: Count = 100
@@ -328,8 +321,8 @@ class ReadRepeats(Request, tag=93):
 class TakeLease(Request, tag=94):
     """Take a named lease for `keep_ms`, or wait in its queue for at most `wait_ms`.
 
-    `holder`: an id from the caller. The same request again, on any connection, keeps the place in
-    the queue, or has the lease's time count anew.
+    `holder`: an id from the caller. The same request again keeps the place in the queue, or has the
+    lease's time count anew.
     """
 
     name: str
@@ -339,7 +332,7 @@ class TakeLease(Request, tag=94):
 
 
 class KeepLease(Request, tag=95):
-    """Have a named lease last for another `keep_ms` from now."""
+    """Have a named lease last for `keep_ms` from now."""
 
     name: str
     holder: str
@@ -347,7 +340,7 @@ class KeepLease(Request, tag=95):
 
 
 class EndLease(Request, tag=96):
-    """Give a named lease back, or leave its queue."""
+    """End a named lease, or leave its queue."""
 
     name: str
     holder: str
@@ -378,7 +371,7 @@ class CountedJobs(Answer, tag=114):
 class Overview(Answer, tag=126):
     """Answer to `ReadOverview`: the 100 busiest kinds, then "other"; operations by state.
 
-    Jobs are no operations here. Ended operations count until the server forgets the row.
+    Jobs are no operations here. Ended operations count until the server forgets them.
     `commit_error`: why commits fail now, or empty.
     """
 
@@ -398,7 +391,7 @@ class MatchingCancelled(Answer, tag=116):
 
 
 class JobsRescheduled(DoneAnswer, tag=117):
-    """Answer to `RescheduleJobs`; False: the job is running, has ended, or is unknown."""
+    """Answer to `RescheduleJobs`; False: the job is running or dead, has ended, or is unknown."""
 
 
 class JobsRetried(DoneAnswer, tag=118):
@@ -424,7 +417,7 @@ class RepeatSet(Answer, tag=121):
 class RepeatChanged(Answer, tag=122):
     """Answer to `ChangeRepeat`: whether it was done, and the repeat now, if any.
 
-    Not done: the repeat is unknown; or it was to run, and its last job has not ended.
+    Not done: the repeat is unknown, or `overlap` forbids the run.
     """
 
     done: bool
@@ -432,17 +425,14 @@ class RepeatChanged(Answer, tag=122):
 
 
 class Repeats(Answer, tag=123):
-    """Answer to `ReadRepeats`; `after` None: there are no more."""
+    """Answer to `ReadRepeats`; see `JobPage`."""
 
     repeats: list[RepeatState]
     after: RepeatCursor | None
 
 
 class LeaseTaken(Answer, tag=124):
-    """Answer to `TakeLease`, at once; `token` None: another has the lease.
-
-    A waiting caller gets `LeaseReady` when it is to ask again.
-    """
+    """Answer to `TakeLease`, at once; `token` None: wait for `LeaseReady`."""
 
     token: int | None
 
@@ -473,7 +463,7 @@ class CancelLeases(Push, tag=68):
 
 
 class LeaseReady(Push, tag=69):
-    """Tell a waiting program to ask for a named lease again: its turn has come."""
+    """Tell a waiting program to ask for a named lease again."""
 
     name: str
     holder: str

@@ -9,20 +9,19 @@ _OWN = Path("/proc/self/cgroup")
 _STATM = Path("/proc/self/statm")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
-#: The default of `max_memory`: a share within bounds. The rest caches the database, and is for
-#: other programs.
+#: Of the memory: the rest is for the system's cache and for programs.
 SHARE = 2
 MIN_BYTES = 384 << 20
 MAX_BYTES = 32 << 30
 
 
 def default_max_memory() -> int:
-    """Return half of the memory, at least 384 MiB and at most 32 GiB."""
+    """Return the default of `max_memory`, in bytes."""
     return min(max(available_bytes() // SHARE, MIN_BYTES), MAX_BYTES)
 
 
 def available_bytes(own: Path = _OWN, cgroups: Path = _CGROUPS) -> int:
-    """Return the machine's memory in bytes, or the least limit of the own cgroup."""
+    """Return the machine's memory, or the least limit of the own cgroup."""
     machine = _PAGE_BYTES * os.sysconf("SC_PHYS_PAGES")
     return min([machine, *_limits(own, cgroups)])
 
@@ -45,7 +44,7 @@ def _limits(own: Path, cgroups: Path) -> Iterator[int]:
 
 
 def resident_bytes() -> int:
-    """Return this process's resident memory in bytes; 0: unknown."""
+    """Return this process's resident memory; 0: unknown."""
     pages = _text(_STATM).split()
     return int(pages[1]) * _PAGE_BYTES if pages else 0
 

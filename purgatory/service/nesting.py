@@ -1,20 +1,18 @@
 """The depth of a MessagePack value, without decoding. Any thread.
 
 Decoders recurse: below 1,000 levels on Python 3.11, several thousand later. An undecodable value
-makes the frame around it unreadable, so client and server refuse more than MAX_LEVELS.
-
-Formats: https://github.com/msgpack/msgpack/blob/master/spec.md.
+makes the frame around it unreadable, so client and server refuse more than MAX_LEVELS. Formats:
+https://github.com/msgpack/msgpack/blob/master/spec.md.
 """
 
 from typing import Final
 
 from msgspec import Raw
 
-#: Levels of arrays and maps in a value.
 MAX_LEVELS: Final = 500
 
-# By the first byte of an item: bytes of the length field, a number to add to the length, and items
-# for each unit of length: 1 in arrays, 2 in maps, else 0.
+# By an item's first byte: bytes of the length field, a number to add to the length, and items for
+# each unit of length: 1 in arrays, 2 in maps, else 0.
 _Format = tuple[int, int, int]
 _BYTES: Final[dict[int, _Format]] = (
     dict.fromkeys((*range(0x80), *range(0xC0, 0xC4), *range(0xE0, 0x100)), (0, 0, 0))
@@ -35,11 +33,11 @@ _NO_HEADERS: Final = bytes(_BYTES)
 
 
 def is_too_deep(value: Raw | bytes) -> bool:
-    """Return whether a complete value has more than MAX_LEVELS levels."""
+    """Return whether a complete value has more than MAX_LEVELS levels of arrays and maps."""
     if len(value) <= MAX_LEVELS:
         return False
     data = bytes(value)
-    # Few values have so many bytes like a container's header.
+    # Few values have so many bytes that may be a container's header.
     return len(data.translate(None, _NO_HEADERS)) > MAX_LEVELS and _levels(data) > MAX_LEVELS
 
 

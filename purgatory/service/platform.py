@@ -1,7 +1,6 @@
 """Platform: clocks, chance, sockets, queues and threads of servers and clients.
 
-The service takes all of the machine from here, so tests can replace it, as `purgatory.testing`
-does. Any thread.
+Tests replace it, as `purgatory.testing` does. Any thread.
 """
 
 import math
@@ -21,7 +20,7 @@ from _purgatory_cpython.threads import InterruptibleThread
 from mq import Mailbox
 
 CAN_LEND: Final = sys.platform == "linux"
-#: A program takes a lease for shorter by this share: the server's clock may be faster, and systems
+#: A program takes a lease for shorter by this share, as the server's clock may be faster: systems
 #: correct a clock's speed by at most 500 parts in a million.
 CLOCK_ERROR: Final = 0.001
 # Most seconds that epoll_wait(2) and poll(2) sleep: 24 days.
@@ -29,9 +28,9 @@ _LONGEST_S: Final = 2e6
 
 
 class Doorbell:
-    """The descriptors that wake a client's I/O thread, lent to callers now and then.
+    """The descriptors that wake a client's I/O thread; callers may borrow them.
 
-    A caller that receives its answer itself waits for the descriptors; the I/O thread sleeps on.
+    A caller that receives its answer itself waits for the descriptors, while the I/O thread sleeps.
     Without epoll nothing is lent. `sleep` is for the I/O thread, `ready` for one thread at a time.
     """
 
@@ -40,7 +39,7 @@ class Doorbell:
     def __init__(self) -> None:
         refuse_gevent(RuntimeError)  # which removes epoll
         self._descriptors = select.epoll() if sys.platform == "linux" else _Poll()
-        self._bell = self._descriptors  # with epoll: contains the others, unless they are lent
+        self._bell = self._descriptors  # an epoll contains the others, unless lent
         if sys.platform == "linux":
             self._bell = select.epoll()
             self._bell.register(self._descriptors.fileno(), select.EPOLLIN)
@@ -69,7 +68,7 @@ class Doorbell:
         self._bell.modify(self._descriptors.fileno(), 0)
 
     def take_back(self) -> None:
-        """End `lend`: a readable descriptor now ends the sleep. Idempotent."""
+        """End `lend`. Idempotent."""
         self._bell.modify(self._descriptors.fileno(), select.POLLIN)
 
     def close(self) -> None:
@@ -100,7 +99,7 @@ class _Poll:
 
 
 class Loop(Protocol):
-    """The work of a thread of the service: sleep, `step`, again and again."""
+    """The work of a thread: sleep, `step`, again and again."""
 
     def sleep_seconds(self) -> float | None:
         """Return for how long to sleep if nothing comes; None: without end."""
@@ -129,14 +128,14 @@ class LoopThread(Protocol):
         """Begin to run."""
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait for its end, for so many seconds."""
+        """Wait for its end."""
 
     def is_alive(self) -> bool:
         """Tell whether it runs."""
 
 
 class WakeableThread(LoopThread, Protocol):
-    """A thread that also sleeps, for a loop that does not sleep by itself."""
+    """A thread that sleeps for its loop, unless the loop does."""
 
     def wake(self) -> None:
         """Run a step soon, unless the loop sleeps by itself."""
@@ -149,7 +148,7 @@ class RunningThread(InterruptibleThread):
         """Do nothing: what the loop sleeps on wakes the thread."""
 
 
-#: Returns nanoseconds since boot, with time asleep where the system has such a clock.
+#: Returns nanoseconds since boot, with time asleep where the system can.
 boot_ns: Final[Callable[[], int]] = (
     partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME)
     if sys.platform == "linux"
@@ -160,11 +159,9 @@ boot_ns: Final[Callable[[], int]] = (
 class Platform:
     """The real machine."""
 
-    #: Returns seconds of a clock that never goes back.
+    #: This clock never goes back.
     monotonic: Callable[[], float] = staticmethod(time.monotonic)
-    #: Returns nanoseconds of that clock.
     monotonic_ns: Callable[[], int] = staticmethod(time.monotonic_ns)
-    #: Returns nanoseconds since boot, with time asleep.
     boot_ns: Callable[[], int] = staticmethod(boot_ns)
     uniform: Callable[[float, float], float] = staticmethod(random.uniform)
 

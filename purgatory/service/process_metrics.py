@@ -1,4 +1,4 @@
-"""Prometheus metrics of the process of a server, gateway or worker. Any thread."""
+"""Metrics of the process of a server, gateway or worker. Any thread."""
 
 import platform
 

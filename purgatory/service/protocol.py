@@ -19,22 +19,22 @@ OLDEST_VERSION: Final = 1
 #: MessagePack's nil: no value, no payload.
 NOTHING: Final = b"\xc0"
 
-# A program's value. The server passes values on undecoded; a client decodes them in place.
+# A program's value; a client decodes it in place.
 if TYPE_CHECKING:
     Value: TypeAlias = Any
 else:
     Value = Raw
 
-#: The largest number of a request, as of databases and machine integers.
+#: The largest number, as of databases and machine integers.
 MAX_INT: Final = (1 << 63) - 1
-#: The largest `room` of a `Work`: the most leases of a connection.
+#: The largest `room` of a `Work`.
 MAX_ROOM: Final = 4096
-# Larger numbers are refused while decoding. The server's limits may be lower.
+# Decoders refuse larger numbers.
 Int64: TypeAlias = Annotated[int, Meta(le=MAX_INT)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_INT)]
-#: `SubmissionOptions.unique_ms`: the period of the server's configuration.
+#: `unique_ms`: the period of the server's configuration.
 DEFAULT: Final = -1
-#: `SubmissionOptions.unique_ms`: a client made the id; it is remembered as without options.
+#: `unique_ms`: a client made the id for its own retries, as without options.
 MADE_UP: Final = -2
 
 
@@ -50,19 +50,19 @@ class Request(Struct, array_like=True):
 
 
 class Answer(Struct, array_like=True):
-    """The server's answer to a request, with its `seq`."""
+    """The answer to the request with the same `seq`."""
 
     seq: int
 
 
 class CountsAnswer(Answer):
-    """For each item of the request, in order, how many operations it ended."""
+    """How many operations each item of the request ended."""
 
     counts: list[int]
 
 
 class DoneAnswer(Answer):
-    """For each item of the request, in order, whether it was done."""
+    """Whether each item of the request was done."""
 
     done: list[bool]
 
@@ -75,20 +75,20 @@ class Item(Struct, array_like=True, gc=False):
     """A part of a message."""
 
 
-#: With what no key of a program begins.
+#: No key of a program begins so.
 RESERVED: Final = "\0"
 
 
 def own_key(job_id: str) -> str:
-    """Return the only key of a job without `unless`, which no event may have. As long as the id."""
+    """Return the only key of a job without `unless`, as long as the id: no event has it."""
     return RESERVED + job_id[1:]
 
 
 class SubmissionOptions(Item):
-    """Further settings of a submission.
+    """Further settings of a submission, all but `unique_ms` of jobs.
 
-    `unique_ms`: for how long the id is remembered after the end, DEFAULT, or MADE_UP. Of jobs:
-    `tags`; `priority`, from -10 to 10; `start_within_ms`; `due_ms`, instead of `timeout_ms`.
+    `unique_ms`: for how long the id is remembered after the end, DEFAULT, or MADE_UP. `due_ms`:
+    instead of `timeout_ms`.
     """
 
     unique_ms: Int64 = DEFAULT
@@ -101,9 +101,8 @@ class SubmissionOptions(Item):
 class Submission(Item):
     """An operation to submit: waits for `need` of its keys, or expires.
 
-    `need` 0: a job, which is leased to a worker when it is due; any of its keys cancels it.
-    `options`, of version 3; None: a client made the id for its own retries, and the server does
-    not look among remembered ids.
+    `need` 0: a job, leased to a worker when due; any of its keys cancels it. `options`, of version
+    3; None: as MADE_UP, and the server does not look among remembered ids.
     """
 
     op_id: str
@@ -116,11 +115,7 @@ class Submission(Item):
 
 
 class Completion(Item):
-    """A key to complete, with a value.
-
-    `limit`: for at most so many operations. `hold_ms`: for how long the key also counts for later
-    submissions. Both are of version 2.
-    """
+    """A key to complete. `limit` and `hold_ms` are of version 2."""
 
     key: str
     value: Raw = Raw(NOTHING)
@@ -136,7 +131,7 @@ class TimeoutExtension(Item):
 
 
 class KeyFailure(Item):
-    """A key to fail, with the error's type and message."""
+    """A key to fail."""
 
     key: str
     error_type: str
@@ -154,7 +149,7 @@ class Limits(Struct, array_like=True, frozen=True):
     pending: int
     timeout_ms: int
     held: int = 0  # of version 2
-    items: int = 0  # operations, keys, ids or numbers of a request; 0: the server does not say
+    items: int = 0  # of a request; 0: the server does not say
 
 
 # Requests.
@@ -163,8 +158,8 @@ class Limits(Struct, array_like=True, frozen=True):
 class Hello(Request, tag=1):
     """Name the client; the first message of each connection.
 
-    `session`, of version 2: a name for the requests with the same count `seq`. `takes`: whether
-    the client handles outcomes that no future awaits.
+    `session`, of version 2: the same over all connections that share the count `seq`. `takes`:
+    whether the client handles outcomes that no future awaits.
     """
 
     version: Int64
@@ -180,7 +175,7 @@ class Submit(Request, tag=2):
 
 
 class Complete(Request, tag=3):
-    """Complete keys, for all clients' operations."""
+    """Complete keys."""
 
     completions: list[Completion]
 
@@ -198,7 +193,7 @@ class Query(Request, tag=5):
 
 
 class Acknowledge(Request, tag=6):
-    """Acknowledge outcomes, by number; `answer`, of version 2: ask for an answer."""
+    """Acknowledge outcomes, by number; `answer` is of version 2."""
 
     outcomes: list[Int64]
     answer: bool = False
@@ -219,7 +214,7 @@ class Extend(Request, tag=9):
 
 
 class Fail(Request, tag=10):
-    """Fail keys, for all clients' operations."""
+    """Fail keys."""
 
     failures: list[KeyFailure]
 
@@ -233,8 +228,8 @@ class Unread(Request, tag=11):
 class ReadOperations(Request, tag=17):
     """Ask for matching operations in order of submission, beyond number `after`.
 
-    `key`: only those that wait for it. None matches any. `order` "newest": those below `after`,
-    and 0 is the end. `with_jobs`: jobs, too.
+    None matches any. `order` "newest": those below `after`, and 0 is the end. `with_jobs`: jobs,
+    too.
     """
 
     after: Int64 = 0
@@ -247,29 +242,28 @@ class ReadOperations(Request, tag=17):
     with_jobs: bool = True
 
 
-# Jobs: operations submitted with `need` 0. When due, a job is leased to a worker of its client
-# name, and not sent as an outcome.
+# Jobs: operations with `need` 0.
 
 
 class How(IntEnum):
     """How a worker ends a lease."""
 
     DONE = 0
-    FAILED = 1  # to be tried again, or given up after the last attempt
-    RETURNED = 2  # not begun, or not finished; the attempt does not count
+    FAILED = 1
+    RETURNED = 2  # the attempt does not count
 
 
 class Lease(Item):
-    """A lease: the number of a job, and the lease's token."""
+    """The lease of the job with a `number`."""
 
     number: Int64
     token: Int64
 
 
 class LeaseEnd(Lease):
-    """The end of a lease. `delay_ms` and `error`: of one that FAILED.
+    """The end of a lease. `delay_ms` and `error`: if FAILED.
 
-    `result`, of version 3: the handler's result, if DONE.
+    `result`, of version 3: if DONE.
     """
 
     how: Int64
@@ -283,9 +277,8 @@ class Work(Request, tag=12):
 
     Each `Work` replaces the one before. `kinds`: kind -> how many attempts a job has. `detached`:
     leases outlast the connection, and any connection of the client keeps and ends them; `room` is
-    how many more jobs are leased. Of version 3: `kind_rooms`, kind -> how many jobs at a time, for
-    limited kinds; `begins`, whether the worker sends `Begin`, else an attempt begins with its
-    lease.
+    how many more jobs are leased. Of version 3: `kind_rooms`, of kinds with a limit; `begins`,
+    whether the worker sends `Begin`.
     """
 
     kinds: dict[str, Int64]
@@ -297,7 +290,7 @@ class Work(Request, tag=12):
 
 
 class Keep(Request, tag=13):
-    """Have leases last for another `lease_ms`, from now."""
+    """Have leases last for another `lease_ms`."""
 
     leases: list[Lease]
 
@@ -328,7 +321,7 @@ class Refusal(Item):
 
 
 class Known(Item):
-    """A known operation of a `Submit`, by its index, and its state."""
+    """A known operation of a `Submit`, by its index."""
 
     index: int
     state: str
@@ -342,7 +335,7 @@ class Submitted(Answer, tag=33):
 
 
 class Completed(CountsAnswer, tag=34):
-    """Answer to `Complete`; the ends of the operations are on disk."""
+    """Answer to `Complete`."""
 
 
 class Cancelled(DoneAnswer, tag=35):
@@ -352,8 +345,8 @@ class Cancelled(DoneAnswer, tag=35):
 class OperationStatus(Item):
     """The state of an operation: one of OPERATION_STATES, or unknown.
 
-    Of version 2: `result` and `payload`, see `OutcomeMessage`; `left_out`: how many bytes of them
-    were too many for the answer, and are not in it.
+    `result` and `payload`: see `OutcomeMessage`. `left_out`: how many bytes of the two did not fit
+    into the answer.
     """
 
     op_id: str
@@ -379,13 +372,13 @@ class States(Answer, tag=36):
 
 
 class StatsReply(Answer, tag=37):
-    """Answer to `Stats`: name -> number."""
+    """Answer to `Stats`."""
 
     stats: dict[str, int | float]
 
 
 class Failure(Answer, tag=38):
-    """Answer to a request that was not done. `seq` is nil if it could not be decoded."""
+    """Answer to a request that was not done. `seq` is None if it could not be decoded."""
 
     seq: int | None  # type: ignore[assignment]
     code: str
@@ -393,11 +386,11 @@ class Failure(Answer, tag=38):
 
 
 class Extended(DoneAnswer, tag=39):
-    """Answer to `Extend`; False: the operation has ended, or is unknown."""
+    """Answer to `Extend`; False: as in `Cancelled`."""
 
 
 class Failed(CountsAnswer, tag=40):
-    """Answer to `Fail`; the ends of the operations are on disk."""
+    """Answer to `Fail`."""
 
 
 class Operations(Answer, tag=48):
@@ -446,7 +439,7 @@ class UnreadOutcomes(Answer, tag=41):
 
 
 class Acknowledged(Answer, tag=42):
-    """Answer to `Acknowledge`, if asked for: how many of the outcomes were unacknowledged."""
+    """Answer to `Acknowledge`: how many of the outcomes were unacknowledged."""
 
     count: int
 
@@ -469,14 +462,11 @@ class Kept(DoneAnswer, tag=44):
 
 
 class Finished(DoneAnswer, tag=45):
-    """Answer to `Finish`: whether the lease was held until now; the end is on disk."""
+    """Answer to `Finish`: whether the lease was held until now."""
 
 
 class LeasedJob(Item):
-    """A leased job. `attempt` counts from 1; `token` grows with each lease of any job.
-
-    `tags` are of version 3.
-    """
+    """A leased job. `tags` are of version 3."""
 
     number: int
     token: int
@@ -490,6 +480,6 @@ class LeasedJob(Item):
 
 
 class Jobs(Push, tag=66):
-    """Jobs leased to this connection from now on, for its `lease_ms`."""
+    """Jobs leased to this connection from now on."""
 
     jobs: list[LeasedJob]

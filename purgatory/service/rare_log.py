@@ -13,7 +13,6 @@ from purgatory.printable import counted
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Logged while no connection can be accepted, on any port.
 CANNOT_ACCEPT: Final = "no connection can be accepted at present: %s"
 _LINE_S: Final = 60.0
 

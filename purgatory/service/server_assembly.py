@@ -21,7 +21,7 @@ from purgatory.service.server.server import Server
 class ServerAssembly:
     """The server of `config`, guarded by `authenticator`; `parts` are for `Server`.
 
-    `cluster` returns the state of the other servers, see `StatusReader`.
+    `cluster`: see `StatusReader`.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class ServerAssembly:
             raise
 
     def status(self) -> StatusReader:
-        """Return the reader of the page's figures. After `start`."""
+        """Return the reader of the page's figures, after `start`."""
         server = self.server
         return StatusReader(
             server.state.purgatory,

@@ -5,8 +5,8 @@ Needs the extra `otel`:
     client = Client(tracer=OpenTelemetryTracer())
 
 An operation's span lasts from submission to end, and belongs to the trace of the submission, in
-whichever process. `on_outcome` runs within the span. A `Worker` takes a tracer, too: each attempt
-at a job is a span of the trace that scheduled the job, and the handler runs within it.
+whichever process; `on_outcome` runs within it. A `Worker` takes a tracer, too: each attempt at a
+job is a span of the trace that scheduled the job, and the handler runs within it.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class OpenTelemetryTracer:
         self._propagator = TraceContextTextMapPropagator()
 
     def traceparent(self) -> str:
-        """Return the present context as a W3C `traceparent`; empty outside of spans."""
+        """See `OperationTracer`; empty outside of spans."""
         carrier: dict[str, str] = {}
         self._propagator.inject(carrier)
         return carrier.get(_TRACEPARENT, "")
 
     @contextmanager
     def ended(self, outcome: OutcomeMessage, traceparent: str) -> Iterator[None]:
-        """Record an ended operation; the block runs within its span."""
+        """See `OperationTracer`."""
         span = self._tracer.start_span(
             _SPAN,
             context=self._propagator.extract({_TRACEPARENT: traceparent}),
@@ -66,7 +66,7 @@ class OpenTelemetryTracer:
 
     @contextmanager
     def attempted(self, job: LeasedJob, traceparent: str) -> Iterator[None]:
-        """Record an attempt at a job, with an error that the block raises."""
+        """See `OperationTracer`; records an error that the block raises."""
         with self._tracer.start_as_current_span(
             _JOB_SPAN,
             context=self._propagator.extract({_TRACEPARENT: traceparent}),

@@ -10,17 +10,14 @@ from purgatory.printable import counted
 if TYPE_CHECKING:
     from purgatory.service.job_messages import KindOverview, Overview
 
-#: So many milliseconds may a ready job wait for a worker of its kind.
+#: A ready job may wait so long for a worker.
 LONG_MS: Final = 300_000
-# So many of a unit are shown in the next larger unit.
+# So many of a unit are shown in the next.
 _LONG: Final = 120
 
 
 def readiness_trouble(figures: Mapping[str, float], commit_error: str = "") -> str:
-    """Return why a server is not ready, from its `stats`; empty: it is ready, or too old to say.
-
-    `commit_error`: see `Overview`.
-    """
+    """Return why a server is not ready, from its `stats`; empty: ready, or too old to say."""
     if figures.get("ready", 1):
         return ""
     failing, late = figures.get("failing_seconds", 0), figures.get("oldest_due_age_seconds", 0)
@@ -39,7 +36,7 @@ def _span(seconds: float) -> str:
 
 
 def cluster_troubles(figures: Mapping[str, float]) -> list[str]:
-    """Name the missing help of standbys and of a replicated database."""
+    """Name missing standbys, and a database that is not replicated."""
     found = []
     if not figures.get("standbys", 1):
         found.append("No standby: if this server ends, nothing answers")
@@ -62,7 +59,7 @@ def job_troubles(kinds: Iterable[KindOverview]) -> list[str]:
 
 
 def by_trouble(kinds: Iterable[KindOverview]) -> list[KindOverview]:
-    """Sort kinds: first kinds in trouble, then kinds with the most ready jobs."""
+    """Sort kinds: kinds in trouble, then by ready jobs."""
 
     def rank(kind: KindOverview) -> tuple[int, int]:
         return _in_trouble(kind), kind.count("ready")

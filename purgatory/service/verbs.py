@@ -9,7 +9,7 @@ from purgatory.service import protocol
 class Verb(NamedTuple):
     """The answer to a request, and the needs of a sender.
 
-    `right`: of the client's key. `version`: of the protocol, at least. `is_batch`: the items of the
+    `right`: of the client's key. `version`: the first of the protocol. `is_batch`: the items of the
     request's only list are separate calls.
     """
 
@@ -19,7 +19,7 @@ class Verb(NamedTuple):
     is_batch: bool = True
 
 
-#: Every verb of a client, by the type of its request.
+#: By the type of the request.
 VERBS: Final[dict[type[protocol.Request], Verb]] = {
     protocol.Submit: Verb(protocol.Submitted, "submit", version=1),
     protocol.Complete: Verb(protocol.Completed, "complete", version=1),

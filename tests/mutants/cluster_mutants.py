@@ -73,8 +73,8 @@ CLUSTER_MUTANTS = [
     Mutant(
         "a standby waits for less time than a lease lasts",
         CLUSTER + "lease_watch.py",
-        "self._patience_ns = int(takeover_after * _NS_PER_S)",
-        "self._patience_ns = int(takeover_after * _NS_PER_S) // 3",
+        "self._patience_ns = int(takeover_after * NS_PER_S)",
+        "self._patience_ns = int(takeover_after * NS_PER_S) // 3",
     ),
     Mutant(
         "a new holder has its own machine's clock",

@@ -9,17 +9,17 @@ from purgatory.service.job_messages import Begin
 from purgatory.service.protocol import Request
 from purgatory.service.verbs import VERBS
 
-#: The rights in the documentation's order; `administer` includes all.
+#: `administer` includes all.
 RIGHTS: Final = ("submit", "complete", "read", "work", "administer")
-# As the allow list can hold: printable ASCII without spaces, commas and `=`.
+# Printable ASCII without spaces, commas and `=`.
 _NAME: Final = re.compile(r"[!-+\--<>-~]{1,200}")
 
 
 class Access:
     """What a key may do: `label` is its name in the allow list.
 
-    `names`: the client names it may use; empty: any. `rights`: of `RIGHTS`. Raises KeysError for a
-    bad name or right, TypeError for a text in place of a collection.
+    `names`: the client names that it may use; empty: any. Raises KeysError for a bad name or right,
+    TypeError for a text as a collection.
     """
 
     __slots__ = (
@@ -42,7 +42,7 @@ class Access:
         given = set(rights)
         self.rights: tuple[str, ...] = tuple(right for right in RIGHTS if right in given)
         _check(self.names, given)
-        #: Whether limited to its own client name's operations.
+        #: Whether limited to operations of its own client name.
         self.own_only: bool = "administer" not in given
         self._granted: frozenset[str] = frozenset(given if self.own_only else RIGHTS)
         self.acknowledges: bool = "submit" in self._granted
@@ -50,10 +50,7 @@ class Access:
 
     @classmethod
     def parse(cls, label: str, options: Iterable[str]) -> Self:
-        """Return the access of a line of the allow list: `names=a,b rights=submit,read`.
-
-        Raises KeysError.
-        """
+        """Return the access of options, as `names=a,b rights=submit,read`. Raises KeysError."""
         found: dict[str, list[str]] = {}
         for option in options:
             kind, equals, values = option.partition("=")
@@ -63,16 +60,16 @@ class Access:
         return cls(label, **found)
 
     def options(self) -> list[str]:
-        """Return the options for `parse`; none for all rights under any name."""
+        """Return the options for `parse`; none if nothing is limited."""
         found = [f"names={','.join(self.names)}"] if self.names else []
         return found + ([f"rights={','.join(self.rights)}"] if self.own_only else [])
 
     def allows_name(self, name: str) -> bool:
-        """Return whether the key is for a client name."""
+        """Return whether the key may use a client name."""
         return not self.names or name in self.names
 
     def check_name(self, name: str) -> None:
-        """Raise NotAllowed unless the key is for a client name."""
+        """Raise NotAllowed unless `allows_name`."""
         if not self.allows_name(name):
             expected = " or ".join(map(repr, self.names))
             raise NotAllowed(f"client name {name!r} is not for this key; expected {expected}")
@@ -118,5 +115,5 @@ def _check(names: Iterable[str], rights: set[str]) -> None:
         )
 
 
-#: The access of each client of a server without keys.
+#: Of each client of a server without keys.
 EVERYTHING: Final = Access("")

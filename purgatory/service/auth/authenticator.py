@@ -1,9 +1,9 @@
 """CurveAuthenticator: admits clients to a server by CURVE and an allow list.
 
-ZeroMQ's authentication protocol (ZAP) refuses a client in the handshake: without an allowed key no
-message reaches the server, without CURVE the handshake does not begin. pyzmq's
-`ThreadAuthenticator` answers for the server in the thread `purgatory-zap`. Other threads make,
-reload and close a `CurveAuthenticator`.
+ZeroMQ's authentication protocol (ZAP) refuses a client in the handshake: no message of a client
+without an allowed key reaches the server. Without CURVE the handshake does not begin. pyzmq's
+`ThreadAuthenticator` answers in the thread `purgatory-zap`. Other threads make, reload and close a
+`CurveAuthenticator`.
 """
 
 import ipaddress
@@ -23,8 +23,7 @@ log: logging.Logger = logging.getLogger(__name__)
 
 # With an empty domain ZeroMQ accepts every client while no authenticator answers.
 _DOMAIN: Final = "purgatory"
-# Refused keys in the log, each once, until the list is read again: refused clients cannot fill the
-# disk.
+# Refused keys are logged once each until a reload, so that they cannot fill the disk.
 _MAX_LOGGED_KEYS: Final = 100
 
 
@@ -37,7 +36,7 @@ class SocketSecurity(Protocol):
     def access_of(self, user_id: str) -> Access | None:
         """Return what the sender of a message may do now, by its `User-Id`; None: nothing.
 
-        Called by the network thread for each message.
+        For the network thread.
         """
 
     def close(self) -> None:
@@ -45,7 +44,7 @@ class SocketSecurity(Protocol):
 
 
 class CurveAuthenticator:
-    """Accepts the clients on the allow list of `keys`; see `SocketSecurity`.
+    """Accepts the clients on the allow list of `keys`.
 
     Raises KeysError if `keys` has no server's key pair.
     """
@@ -55,9 +54,9 @@ class CurveAuthenticator:
         self._pair: KeyPair = keys.pair(SERVER)
         self._allowed: Mapping[bytes, Access] = keys.allowed()  # a reload replaces the dict
         self._authenticator: ThreadAuthenticator | None = None
-        # Changed by `purgatory-zap`; replaced by a reload.
+        # Changed by `purgatory-zap`.
         self._logged_keys: set[bytes] = set()
-        #: How many handshakes were refused; written by `purgatory-zap`, read by any thread.
+        #: Written by `purgatory-zap`, read by any thread.
         self.refused_handshakes: int = 0
 
     @property
@@ -84,7 +83,7 @@ class CurveAuthenticator:
         socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
 
     def callback(self, domain: str, key: bytes) -> bool:
-        """Return whether a public key is allowed; called by `purgatory-zap`."""
+        """Return whether a public key is allowed; for `purgatory-zap`."""
         del domain
         if key in self._allowed:
             return True
@@ -103,7 +102,7 @@ class CurveAuthenticator:
         return self._allowed.get(user_id.encode())
 
     def reload(self) -> None:
-        """Read the allow list again; after an error, log it and keep the old list."""
+        """Read the allow list again; after an error keep the old list."""
         self._logged_keys = set()
         try:
             self._allowed = self._keys.allowed()
@@ -113,7 +112,7 @@ class CurveAuthenticator:
             log.info("%d clients are allowed", len(self._allowed))
 
     def close(self) -> None:
-        """End the thread, before the context is terminated. Idempotent."""
+        """See `SocketSecurity`. Idempotent."""
         authenticator, self._authenticator = self._authenticator, None
         if authenticator is not None:
             authenticator.stop()
@@ -122,11 +121,11 @@ class CurveAuthenticator:
 def authenticator_for(config: Config) -> CurveAuthenticator | None:
     """Return the authenticator for a server's settings; None on loopback without keys.
 
-    Raises ConfigError for a bind beyond loopback without keys or allowed clients, unless
-    `insecure`; KeysError for keys that cannot be read.
+    Raises KeysError; ConfigError for a bind beyond loopback without keys or allowed clients, unless
+    `insecure`.
     """
     keys = KeyStore(config.keys_dir)
-    # The server has a more precise error for a bind that is no address.
+    # The server reports a bind that is no address.
     binds = [config.bind] if "://" in config.bind else []
     binds += [config.http_bind] if config.http_bind else []
     open_binds = [bind for bind in binds if not is_local(bind)]
@@ -146,10 +145,7 @@ def authenticator_for(config: Config) -> CurveAuthenticator | None:
 
 
 def is_local(bind: str) -> bool:
-    """Return whether only this machine can reach an address.
-
-    `bind`: `tcp://host:port`, `host:port`, `ipc:...` or `inproc:...`.
-    """
+    """Return whether only this machine can reach `bind`, with or without a scheme."""
     scheme, separator, rest = bind.rpartition("://")
     if separator and scheme != "tcp":
         return scheme in ("ipc", "inproc")
@@ -163,7 +159,7 @@ def is_local(bind: str) -> bool:
 
 
 class _AuthenticatorLog:
-    """The log of pyzmq's authenticator, without its debug messages."""
+    """pyzmq's log, without debug messages."""
 
     debug = staticmethod(lambda *_: None)
     error = log.error

@@ -4,8 +4,7 @@ A directory readable only by its owner:
 
     server.key_secret   public and secret key; a client's pair is on the client's machine
     server.key          the public key, for clients
-    allowed             the allow list, in each line: public key, name of the client, and its limits
-                        names=CLIENT,... and rights=RIGHT,... if any (see `Access`)
+    allowed             the allow list: public key, name and limits of a client in each line
 
 Key files are those of pyzmq's `zmq.auth`. Files are written atomically: threads and processes may
 share a directory.
@@ -74,10 +73,10 @@ class KeyStore:
         return sorted(path.stem for path in self.directory.glob("*.key_secret"))
 
     def allow(self, name: str, public: bytes, access: Access | None = None) -> bool:
-        """Allow a client, or change its access; False if unchanged. Then reload the server.
+        """Allow a client, or change its access; False if unchanged. A server has to reload.
 
-        Without `access` a new client may do everything, and a known client keeps its rights. Raises
-        KeysError if the name exists with another key, or the key with another name.
+        Without `access` a known client keeps its rights, and a new client has all. Raises KeysError
+        if the name exists with another key, or the key with another name.
         """
         check_name(name)
         check_public(public)
@@ -100,7 +99,7 @@ class KeyStore:
         return True
 
     def revoke(self, name: str) -> bool:
-        """Remove a client from the allow list; False if not on it."""
+        """Remove a client from the allow list; False if absent."""
         if not self.directory.exists():
             return False
         with changing(self.directory):
@@ -128,7 +127,7 @@ class KeyStore:
 
 
 def _new_pair() -> KeyPair:
-    """Make a pair whose public key is no option of a command, as one in 85 begins with "-"."""
+    """Make a key pair; a public key with a first "-" would look like an option."""
     while True:
         pair = KeyPair(*zmq.curve_keypair())
         if not pair.public.startswith(b"-"):
@@ -136,7 +135,7 @@ def _new_pair() -> KeyPair:
 
 
 def make_directory_of_keys(directory: Path) -> None:
-    """Make a directory readable only by its owner, with parents. Raises KeysError."""
+    """Make a private directory, with parents. Raises KeysError."""
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         directory.mkdir(mode=0o700, exist_ok=True)
@@ -148,7 +147,7 @@ def make_directory_of_keys(directory: Path) -> None:
 def changing(directory: Path) -> Iterator[None]:
     """Make a directory of keys, and let one thread at a time change its lists. Raises KeysError.
 
-    Without the lock two processes that change a list together would lose a line.
+    Without the lock two processes would lose each other's lines.
     """
     make_directory_of_keys(directory)
     try:
@@ -183,7 +182,7 @@ def read_pair(path: Path) -> KeyPair:
 
 
 def read_public(text: str) -> bytes:
-    """Return a public key from 40 characters, or from its file. Raises KeysError."""
+    """Return a public key, given itself or its file. Raises KeysError."""
     path = Path(text)
     if len(text) == 40 and not path.exists():
         check_public(text.encode())
@@ -197,7 +196,7 @@ def read_public(text: str) -> bytes:
 
 
 def check_public(key: bytes) -> None:
-    """Raise KeysError unless `key` is in Z85, ZeroMQ's text encoding."""
+    """Raise KeysError unless `key` is in Z85."""
     try:
         fine = len(key) == 40 and len(z85.decode(key)) == 32
     except (KeyError, ValueError, struct.error):  # bad characters, or too large a number
@@ -252,7 +251,7 @@ def write_private(path: Path, text: str) -> None:
 def read_entries(path: Path, check_key: Callable[[str], None]) -> list[tuple[str, Access]]:
     """Read key, name and limits from each line of a file, except comments.
 
-    Raises KeysError, which names the line, OSError and UnicodeDecodeError.
+    Raises KeysError, OSError and UnicodeDecodeError.
     """
     entries = []
     for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):

@@ -1,8 +1,8 @@
 """TokenStore: hashes of the tokens with which programs use a gateway.
 
 A token is 32 random bytes, so its SHA-256 reveals nothing and needs no salt. A line of the file has
-a hash, the name of the client that owns the operations, and the rights: `HASH NAME
-rights=submit,read`. Any thread may use a store; methods raise KeysError.
+a hash, the client that owns the operations, and its limits. Any thread may use a store; methods
+raise KeysError.
 """
 
 import hashlib
@@ -20,19 +20,19 @@ PREFIX: Final = "ptk_"
 _FILE: Final = "tokens"
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _HEAD: Final = "# Tokens of gateways: a hash, the client, what it may do. See `purgatory tokens`.\n"
-#: Characters of a hash that name a token.
+#: Characters of a token's id.
 ID_LENGTH: Final = 8
 
 
 class Token(NamedTuple):
-    """A line of the file: the hash in hexadecimal, and the access."""
+    """A line of the file; `hash` is hexadecimal."""
 
     hash: str
     access: Access
 
     @property
     def id(self) -> str:
-        """The token's name in `revoke` and `list`."""
+        """The first characters of the hash; see `revoke`."""
         return self.hash[:ID_LENGTH]
 
 

@@ -1,6 +1,6 @@
 """Checks of the arguments of a client's calls. Any thread.
 
-The checks raise TypeError for a wrong type, and ValueError for a bad value.
+They raise TypeError for a wrong type, and ValueError for a bad value.
 """
 
 from collections.abc import Iterable
@@ -9,11 +9,9 @@ from typing import Final, Protocol, TypeAlias, TypeGuard
 
 from purgatory.durations import parse_duration
 from purgatory.service.errors import OperationFailed, described
-from purgatory.service.protocol import DEFAULT, MADE_UP
+from purgatory.service.protocol import DEFAULT, MADE_UP, MAX_INT
 from timingwheel.lowlevel import check_count, to_ms
 
-#: The largest number that the protocol has.
-MAX_NUMBER: Final = (1 << 63) - 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
@@ -28,26 +26,16 @@ class _JobHandle(Protocol):
     def id(self) -> str: ...
 
 
-#: The name of a job: its id, its handle or its status.
+#: The id, the handle or the status of a job.
 JobName: TypeAlias = str | _JobHandle
-#: The name of an operation: an id, a future, or the name of a job.
+#: An operation's id or future, or a JobName.
 OperationName: TypeAlias = JobName | _OperationFuture
-#: A duration: seconds, or a text as "30m".
+#: Seconds, a timedelta, or a text as "30m".
 Duration: TypeAlias = float | timedelta | str
 
 
-def check_name(name: object) -> None:
-    """Check the name of a client, or None."""
-    if name is not None and not isinstance(name, str):
-        raise TypeError(f"name is {name!r}; expected a str or None")
-    if name == "":
-        raise ValueError("name is empty; expected a text or None")
-    if name is not None:
-        checked_text(name, "name")
-
-
 def filter_text(text: str | None, what: str) -> str | None:
-    """Return a text, or None: no filter. Raises TypeError and ValueError."""
+    """Return a text, or None: no filter."""
     return None if text is None else checked_text(text, what)
 
 
@@ -64,7 +52,7 @@ def checked_text(text: str, what: str) -> str:
 
 
 def checked_filled(text: str, what: str) -> str:
-    """Return a text as `checked_text` does; an empty text is bad."""
+    """Like `checked_text`; an empty text is bad."""
     text = checked_text(text, what)
     if not text:
         raise ValueError(f"{what} is empty; expected a text")
@@ -87,7 +75,7 @@ def check_methods(value: object, what: str, names: tuple[str, ...]) -> None:
 
 def checked_number(number: object, what: str, least: int = 0) -> int:
     """Return a number of up to 64 bits as a plain int."""
-    return check_count(what, number, least, MAX_NUMBER)
+    return check_count(what, number, least, MAX_INT)
 
 
 def checked_numbers(numbers: Iterable[int]) -> list[int]:
@@ -96,7 +84,7 @@ def checked_numbers(numbers: Iterable[int]) -> list[int]:
 
 
 def error_texts(error: object) -> tuple[str, str]:
-    """Return the name of an error's class, and its text."""
+    """Return an error's class name and text."""
     if isinstance(error, OperationFailed):  # as it came from a server
         return checked_text(error.error_type, "error_type"), checked_text(error.message, "message")
     if isinstance(error, type) and issubclass(error, Exception):
@@ -115,7 +103,7 @@ def op_id_of(operation: OperationName) -> str:
 
 
 def is_job(operation: OperationName) -> TypeGuard[_JobHandle]:
-    """Tell whether it is a handle or a status of a job."""
+    """Tell whether it is a job's handle or status."""
     is_operation = isinstance(operation, str) or bool(getattr(operation, "op_id", None))
     return not is_operation and isinstance(getattr(operation, "id", None), str)
 
@@ -130,7 +118,7 @@ def checked_texts(texts: Iterable[str], what: str) -> tuple[str, ...]:
 
 
 def not_one_of_two(first: str, second: str, *, is_both: bool) -> TypeError:
-    """Return the error of a call that has both arguments, or neither."""
+    """Return the error for both arguments, or neither."""
     found = f"{first} and {second} are both" if is_both else f"neither {first} nor {second} is"
     return TypeError(f"{found} given; expected one of the two")
 
@@ -156,12 +144,12 @@ def named_duration(text: str, what: str) -> float:
 
 
 def checked_seconds(duration: Duration, what: str) -> float:
-    """Return a duration in seconds, in whole milliseconds."""
+    """Return a duration in seconds, rounded up to milliseconds."""
     return duration_ms(duration, what) / 1000
 
 
 def seconds_within(duration: Duration, what: str, least: float, most: float) -> float:
-    """Return a duration in seconds, within bounds."""
+    """Like `checked_seconds`, within bounds."""
     seconds = checked_seconds(duration, what)
     if not least <= seconds <= most:
         raise ValueError(f"{what} is {duration!r}; expected {least} to {most} seconds")

@@ -1,7 +1,4 @@
-"""AsyncClient: a `Client` for asyncio.
-
-Methods are called in an event loop's thread, and futures resolve there.
-"""
+"""AsyncClient: a `Client` for asyncio. For the thread of an event loop."""
 
 import asyncio
 import concurrent.futures
@@ -35,7 +32,7 @@ from purgatory.service.job_messages import JobStatus
 from purgatory.service.portions import in_portions
 from purgatory.service.protocol import OperationStatus, OutcomeMessage
 
-#: Calls of `on_outcome` that run at a time.
+#: Running calls of `on_outcome`.
 MAX_RUNNING: Final = 64
 
 _P = ParamSpec("_P")
@@ -71,8 +68,7 @@ class AsyncClient:
     """A `Client` for asyncio, with the same arguments. Use `async with`, or `close` it.
 
     `on_outcome` is called in the running event loop, and may be a coroutine function: its return
-    acknowledges the outcome. Up to 64 run at a time. Raises RuntimeError if there is an
-    `on_outcome` and no running loop.
+    acknowledges the outcome. Up to 64 run at a time. Without a running loop it raises RuntimeError.
     """
 
     @_like(Client.__init__)
@@ -81,14 +77,14 @@ class AsyncClient:
         self._client = Client(*address, on_outcome=self._handler, **options)
         self._batcher = self._client._batcher
         self._batcher.may_wait = lambda: False  # in the loop
-        #: The calls whose futures `result_of` waits for.
+        #: For `result_of`.
         self.calls: LaterCalls = self._client
         self.name: str = self._client.name
         self.address: str = self._client.address
 
     @property
     def refusal(self) -> ServiceError | None:
-        """Why the server refused the connection, if so: all calls raise this error."""
+        """Why the server refused the connection, if so; all calls raise this."""
         return self._client._session.failure
 
     @_like(Client.defer)
@@ -126,13 +122,13 @@ class AsyncClient:
     repeats_page = awaited(LaterCalls.repeats_page_later)
 
     async def acknowledge(self, numbers: Iterable[int]) -> int:
-        """Like `Client.acknowledge`; sends each message after the answer to the one before."""
+        """Like `Client.acknowledge`; awaits each answer before the next message."""
         portions = in_portions(numbers, self._client._session.max_items)
         return sum([await self._answer(LaterCalls.acknowledge_later, some) for some in portions])
 
     @_like(Client.repeat)
     async def repeat(self, *name: Any, **options: Any) -> AsyncRepeatHandle:
-        """Like `Client.repeat`; returns an AsyncRepeatHandle."""
+        """Like `Client.repeat`."""
         state = await self._answer(LaterCalls.repeat_later, *name, **options)
         return AsyncRepeatHandle(self, state)
 
@@ -144,7 +140,7 @@ class AsyncClient:
 
     @_like(Client.schedule)
     async def schedule(self, *delay: Any, **options: Any) -> AsyncJobHandle:
-        """Like `Client.schedule`; returns an AsyncJobHandle."""
+        """Like `Client.schedule`."""
         handle = await self._answer(LaterCalls.schedule_later, *delay, **options)
         return AsyncJobHandle(self, handle.id, is_new=handle.is_new)
 
@@ -198,13 +194,13 @@ class AsyncClient:
         await asyncio.to_thread(self._client.flush, timeout)
 
     async def result_of(self, future: ReplyFuture[_T], most: float = math.inf) -> _T:
-        """Return the result of one of `calls`; raises RequestTimeout and the reply's error.
+        """Return the result of one of `calls`. Raises RequestTimeout and the reply's error.
 
-        Waits for the client's timeout, `most` seconds at most.
+        Waits at most `most` seconds and the client's timeout.
         """
         seconds = min(self._client.timeout, most)
         try:
-            # Before Python 3.12 `wait_for` swallows a cancellation that comes with the answer.
+            # Before Python 3.12 `wait_for` swallows a cancellation with the answer.
             async with asyncio.timeout(seconds):
                 return await _wrapped(future)
         except TimeoutError as error:
@@ -216,7 +212,6 @@ class AsyncClient:
         *arguments: _P.args,
         **options: _P.kwargs,
     ) -> _T:
-        """Make a call and return its answer. Raises ClientBusy if too many calls stay unsent."""
         while not self._batcher.has_room():
             try:
                 await self.result_of(self._batcher.room())
@@ -225,7 +220,7 @@ class AsyncClient:
         return await self.result_of(call(self._client, *arguments, **options))
 
     async def close(self, timeout: Duration | None = None) -> None:
-        """Like `Client.close`; first waits up to `timeout` for running calls of `on_outcome`."""
+        """Like `Client.close`; first waits up to `timeout` for calls of `on_outcome`."""
         seconds = CLOSE_TIMEOUT_S if timeout is None else checked_seconds(timeout, "timeout")
         if self._handler is not None:
             await self._handler.close(seconds)
@@ -242,7 +237,7 @@ class AsyncClient:
 
 
 class LoopHandler:
-    """Calls `call`, which may be a coroutine function, in the running event loop."""
+    """Calls `call`, perhaps a coroutine function, in the running event loop."""
 
     def __init__(self, call: OnOutcome) -> None:
         check_function("on_outcome", call)
@@ -253,7 +248,7 @@ class LoopHandler:
         self._closing = False
 
     def __call__(self, outcome: OutcomeMessage) -> "concurrent.futures.Future[None]":
-        """Have an outcome handled in the loop. Raises RuntimeError if the loop is closed."""
+        """Handle an outcome in the loop. Raises RuntimeError if the loop is closed."""
         done: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._loop.call_soon_threadsafe(self._start, outcome, done)
         return done
@@ -282,17 +277,14 @@ class LoopHandler:
             done.set_result(None)
 
     async def close(self, seconds: float) -> None:
-        """Start no more calls, and wait up to `seconds` for the running calls."""
+        """Start no more calls; wait up to `seconds` for running calls."""
         self._closing = True
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
 
 
 class AsyncServiceFuture(asyncio.Future[Any]):
-    """The end of an operation, as a future of an event loop; see `AsyncClient.defer`.
-
-    `op_id`: the operation's id at the server.
-    """
+    """The end of an operation, as an asyncio future; see `AsyncClient.defer`."""
 
     def __init__(self, owner: AsyncClient, source: ServiceFuture) -> None:
         super().__init__()
@@ -304,7 +296,7 @@ class AsyncServiceFuture(asyncio.Future[Any]):
         raise TypeError(f"{self!r} cannot be copied or pickled: it belongs to a client")
 
     async def extend(self, timeout: Duration) -> bool:
-        """Like `ServiceFuture.extend`, and awaits the answer."""
+        """Like `ServiceFuture.extend`."""
         return await self._owner.extend(self.op_id, timeout)
 
     def cancel(self, msg: Any | None = None) -> bool:
@@ -322,7 +314,7 @@ def _wrapped(source: ReplyFuture[_T]) -> "asyncio.Future[_T]":
 
 
 def _chain(source: ReplyFuture[Any], target: "asyncio.Future[Any]") -> None:
-    """Resolve `target`, in its loop, when `source` is resolved."""
+    """Resolve `target`, in its loop, with `source`."""
     loop = target.get_loop()
 
     def schedule_copy(_: "concurrent.futures.Future[Any]") -> None:

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 from typing import Final
 
-# Most doublings of a delay: more would overflow a float.
+# More would overflow a float.
 _MAX_DOUBLINGS: Final = 60
 
 
@@ -16,8 +16,8 @@ def backoff_s(
 ) -> float:
     """Return the seconds to wait after an attempt, counted from 1.
 
-    `first` doubles with each attempt, up to `longest`; then `uniform` takes off up to a half, so
-    that clients that failed together do not retry together.
+    `first` doubles up to `longest`; then `uniform` takes off up to a half, so that clients do not
+    retry together.
     """
     delay = min(longest, first * 2.0 ** min(attempt - 1, _MAX_DOUBLINGS))
     return delay * uniform(0.5, 1.0)

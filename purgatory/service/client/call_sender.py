@@ -20,7 +20,7 @@ _NOTHING: Final = Raw(NOTHING)
 class CallSender:
     """Sends calls with a client's I/O thread; a `tracer` adds its context to payloads.
 
-    `seconds`: how long a caller waits while too many calls are unsent.
+    A caller waits up to `seconds` while too many calls are unsent.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class CallSender:
         platform: Platform,
     ) -> None:
         self._io_thread = io_thread
-        # Its lock also guards `_count`, and the look-up and entry of an id in `defer`.
+        # Its lock also guards `_count`, and ids in `defer`.
         self._batcher = io_thread.batcher
         self._seconds = seconds
         self._tracer = tracer
@@ -52,10 +52,7 @@ class CallSender:
     def _call(
         self, request: RequestType, item: Any, future: ReplyFuture[Any] | None = None
     ) -> ReplyFuture[Any]:
-        """Make a call: an item of a batch, or the fields of a request.
-
-        Raises ClientBusy if too many calls stay unsent.
-        """
+        """Make a call; `item`: of a batch, or the fields of a request. Raises ClientBusy."""
         self._wait_for_room()
         return self._call_at_once(request, item, future)
 
@@ -66,7 +63,6 @@ class CallSender:
     def _call_at_once(
         self, request: RequestType, item: Any, future: ReplyFuture[Any] | None = None
     ) -> ReplyFuture[Any]:
-        """Make a call however many are unsent."""
         if future is None:
             future = ReplyFuture()
         self._batcher.add(request, item, future)

@@ -1,11 +1,10 @@
-"""The calls of a client: their way to its I/O thread, in batches, and the results of their futures.
+"""The calls of a client: their way to its I/O thread, in batches, and their results.
 
-A call joins the open batch, or a new one is posted. So the I/O thread is woken once for many calls.
-A batch holds calls of one kind; another kind opens the next batch, so calls of a thread stay in
-order.
+A call joins the open batch, or opens a new batch, which wakes the I/O thread: once for many calls.
+A batch holds calls of one kind, so calls of a thread stay in order.
 
-Any thread may use `add`, `has_room`, `room` and `wait_for_room` of `CallBatcher`; the rest is for
-the I/O thread, or the thread with its `Turn`.
+Any thread may use `add`, `has_room`, `room`, `wait_for_room` and `busy` of `CallBatcher`; the rest
+is for the thread with the `Turn`.
 """
 
 import threading
@@ -44,10 +43,10 @@ from timingwheel.lowlevel import ATOMIC_SECTIONS
 
 #: Most calls in a message or batch.
 CALLS_PER_MESSAGE: Final = 512
-#: High-water mark: most unsent calls at which a batch may be opened.
+#: High-water mark: with more unsent calls no batch is opened.
 BACKLOG: Final = 50_000
 
-# The fields of answers that hold programs' values.
+# The fields with programs' values.
 _WITH_VALUES: Final[dict[type[Answer], str]] = {
     States: "states",
     Operations: "states",
@@ -59,7 +58,7 @@ RequestType = type[Request]
 
 
 class Keeping(IntEnum):
-    """The server's answer to a worker that keeps a lease."""
+    """The answer to a worker that keeps a lease."""
 
     LOST = 0
     KEPT = 1
@@ -89,8 +88,8 @@ class CallBatcher:
     """The unsent calls, and the backpressure on callers.
 
     `post` hands a batch to the I/O thread, or raises. `is_closed` tells whether `post` raises.
-    `send_now` sends a call at once, or returns False. `may_wait` tells whether the caller may wait
-    for room. `backlog`: see BACKLOG.
+    `send_now` sends a call at once, or returns False. `may_wait`: whether the caller may wait for
+    room.
     """
 
     def __init__(
@@ -106,19 +105,19 @@ class CallBatcher:
         self._send_now = send_now
         self.may_wait: Callable[[], bool] = may_wait
         self._backlog = backlog
-        # Guards `open_batch`, `calls_added` and the calls of the batches. Re-entrant: a finalizer
-        # may make a call meanwhile.
+        # Guards `open_batch`, `calls_added` and posted batches. Re-entrant: a finalizer may make
+        # a call meanwhile.
         self.lock: threading.RLock = threading.RLock()
         self.open_batch: CallBatch | None = None  # posted, and still takes calls
         self.calls_added: int = 0
-        # A leaf lock, re-entrant for the same reason. Guards what follows.
+        # A leaf lock, re-entrant likewise. Guards the fields below.
         self._room_lock: threading.RLock = threading.RLock()
-        # Calls sent or failed, since the start. Written by the thread with the `Turn`.
+        # Sent or failed. Written by the thread with the `Turn`.
         self._finished_calls = 0
         self._waiting: list[ReplyFuture[None]] = []  # for room
 
     def add(self, request: RequestType, item: Any, future: ReplyFuture[Any]) -> None:
-        """Send a call at once or in a batch. Raises the errors of `post`."""
+        """Send a call at once or in a batch. Raises what `post` raises."""
         with self.lock:
             batch = self.open_batch
             if batch is None and self._send_now(request, item, future):
@@ -165,11 +164,11 @@ class CallBatcher:
             raise self.busy() from error
 
     def busy(self) -> ClientBusy:
-        """Return the error of a call for which there is no room."""
+        """Return the error of a call without room."""
         return ClientBusy(f"{self.calls_added - self._finished_calls:,} calls are unsent")
 
     def set_finished_calls(self, count: int) -> None:
-        """Set the sent or failed calls, and wake blocked callers."""
+        """Set how many calls were sent or failed; wake blocked callers."""
         with self._room_lock:
             self._finished_calls = count
             if not self._waiting:
@@ -217,7 +216,7 @@ at_exit.register_many(CallBatch)
 
 
 def _result(answer: Answer) -> Any:
-    """Return the answer, decoded: a single field besides `seq` itself."""
+    """Return the answer, decoded, or its only field besides `seq`."""
     name = _WITH_VALUES.get(type(answer))
     if name is not None:
         decode_values(getattr(answer, name))
@@ -228,7 +227,7 @@ def _result(answer: Answer) -> Any:
 def decode_values(
     messages: "Iterable[OperationStatus | OutcomeMessage | JobStatus]",
 ) -> None:
-    """Decode programs' values in place, and drop the trace context."""
+    """Decode programs' values in place, without the trace context."""
     for message in messages:
         if len(message.payload) > 1:
             message.payload = unwrap(message.payload)[1]

@@ -1,7 +1,7 @@
 """Client: delayed operations at a server in another process.
 
-Any thread may call any method. But callbacks of the client's futures run in the I/O thread, and
-must not wait for an answer.
+Any thread may call any method. Callbacks of the client's futures run in the I/O thread, and must
+not wait for an answer.
 
 Past 400 lines: the public interface and its promises.
 """
@@ -21,7 +21,7 @@ from purgatory.service.client.arguments import (
     Duration,
     JobName,
     check_methods,
-    check_name,
+    checked_filled,
     checked_number,
     checked_seconds,
 )
@@ -53,9 +53,9 @@ from purgatory.service.protocol import OperationStatus, Submit
 
 DEFAULT_ADDRESS: Final = "tcp://127.0.0.1:7411"
 
-# Default seconds that `close` waits for answers.
+# By default `close` waits so long for answers.
 CLOSE_TIMEOUT_S: Final = 5.0
-# Seconds that `close` waits for the I/O thread beyond its timeout.
+# Then `close` waits so long for the I/O thread.
 CLOSE_GRACE_S: Final = 2.0
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -76,7 +76,7 @@ def answered(
 def with_handle(
     call: Callable[Concatenate[LaterCalls, _P], ReplyFuture[RepeatState]],
 ) -> "Callable[Concatenate[Client, _P], RepeatHandle]":
-    """Make the verb that waits for a repeat and returns its handle."""
+    """Like `answered`, for a repeat's handle."""
 
     def wait(client: "Client", /, *arguments: _P.args, **options: _P.kwargs) -> RepeatHandle:
         client._refuse_in_callback()
@@ -86,7 +86,7 @@ def with_handle(
 
 
 def check_helpers(tracer: OperationTracer | None, platform: Platform) -> None:
-    """Check these options of a `Client`. Raises TypeError."""
+    """Check options of a `Client`. Raises TypeError."""
     check_methods(tracer, "tracer", ("traceparent", "ended"))
     if not isinstance(platform, Platform):
         raise TypeError(f"platform is {platform!r}; expected a Platform")
@@ -95,29 +95,26 @@ def check_helpers(tracer: OperationTracer | None, platform: Platform) -> None:
 class Client(LaterCalls):
     """A connection to a server, made and kept up in the background.
 
-    `address`: of the server, or of several servers, separated by commas:
-    "tcp://a:7411,tcp://b:7411". The client finds the active server, also after a takeover, and
-    retries unanswered requests, which are idempotent.
+    `address`: of one or several servers: "tcp://a:7411,tcp://b:7411". The client finds the active
+    server, also after a takeover, and retries unanswered requests, which are idempotent.
 
-    `name` owns the operations: outcomes go to the client with this name (default: a unique name).
-    `timeout`: how long methods wait for an answer, in seconds. After `lost_after` seconds without
-    a sign from the server's host the client reconnects. `server_key`, `public_key` and `secret_key`
-    are for servers that ask for CURVE; all servers of the addresses have the same key.
+    `name` owns the operations: their outcomes go to clients of this name (default: a unique name).
+    `timeout`: seconds that methods wait for an answer. After `lost_after` seconds without a sign
+    from the server's host the client reconnects. `server_key`, `public_key` and `secret_key` are
+    for servers with CURVE; all servers of the addresses have the same key.
 
-    The I/O thread calls `on_outcome(outcome)` with each outcome of the client's name that no future
-    of this client waits for (of operations from before a restart). Returning acknowledges the
-    outcome; if `on_outcome` returns a `concurrent.futures.Future`, its result acknowledges. If
-    `on_outcome` raises, the client calls again, ten times in all, after 0.2 s and then ever longer;
-    then the outcome stays at the server until the next connection. So an outcome can come more than
-    once. Of several clients with one name and an `on_outcome`, only the last connected is called.
+    The I/O thread calls `on_outcome(outcome)` with each outcome of the client's name for which no
+    future waits, as after a restart. Returning acknowledges the outcome; if `on_outcome` returns a
+    `concurrent.futures.Future`, its result acknowledges. If `on_outcome` raises, the client calls
+    again, ten times in all, after 0.2 s and then ever longer; then the outcome stays at the server
+    until the next connection. So an outcome can come more than once. Of several clients with one
+    name and an `on_outcome`, only the last connected is called.
 
-    `tracer`: makes a span for each operation, in the trace of its submission; see
-    `purgatory.service.tracing`. The context takes some 70 bytes of the payload.
+    `tracer`: makes a span for each operation, see `purgatory.service.tracing`. The context takes
+    some 70 bytes of the payload. `platform`: for simulations.
 
-    `platform`: simulations have another.
-
-    Raises TypeError and ValueError for bad arguments, BadAddress (a ValueError) for an address. Use
-    the client as a context manager, or `close` it.
+    Raises TypeError and ValueError; BadAddress (a ValueError) for an address. Use the client as a
+    context manager, or `close` it.
     """
 
     def __init__(
@@ -135,7 +132,6 @@ class Client(LaterCalls):
         platform: Platform = REAL_PLATFORM,
     ) -> None:
         addresses = parse_addresses(address)
-        check_name(name)
         check_helpers(tracer, platform)
         if on_outcome is not None and check_function("on_outcome", on_outcome):
             raise TypeError(
@@ -143,11 +139,10 @@ class Client(LaterCalls):
             )
         self.timeout: float = checked_seconds(timeout, "timeout")
         self.address = address
-        self.name: str = name or _unique_name(platform)
+        self.name: str = _unique_name(platform) if name is None else checked_filled(name, "name")
         self.platform = platform
         self._monotonic = platform.monotonic
-        # The unfinished operations, by id. Callers add entries and the I/O thread removes them, by
-        # atomic operations of a dict.
+        # By id. Callers add entries, the I/O thread removes them: atomic operations of a dict.
         self._futures: dict[str, ServiceFuture] = {}
         self._session = Session(self.name, self._futures, on_outcome, tracer, platform)
         options = socket_options(server_key, public_key, secret_key, lost_after)
@@ -174,18 +169,19 @@ class Client(LaterCalls):
         """Have an operation wait at the server; returns the future of its end, at once.
 
         The operation completes once `need` distinct keys have been completed, or expires `timeout`
-        (seconds, or a text as "30m") after the server took it. The result is the value of the key
-        or, with need > 1, a dict of keys and values. The future raises OperationExpired,
-        OperationFailed, OperationCancelled, `Refused` when the server refused the operation, and
-        Unavailable when the client was closed before. While no server answers, it raises
-        RequestTimeout, after its timeout and the client's.
+        after the server took it. The result is the value of the key or, with need > 1, a dict of
+        keys and values. The future raises OperationExpired, OperationFailed, OperationCancelled,
+        `Refused` if the server refused the operation, and Unavailable if the client was closed
+        before. While no server answers, it raises RequestTimeout, after its timeout and the
+        client's.
 
         `kind` and `payload` are kept with the operation. `op_id`: if the server already has an
         operation of this client and id, nothing is submitted, and this future gets its outcome. The
         server remembers such an id for `unique_for` after the end (default: the server's
-        `remember_ended`; 0: not after the end). Raises TypeError and ValueError for bad arguments,
-        and Unavailable. While 50,000 calls are unsent, as when no server has answered for long, all
-        methods block; ClientBusy after the client's timeout.
+        `remember_ended`; 0: not at all).
+
+        Raises TypeError, ValueError and Unavailable. While 50,000 calls are unsent, as without a
+        server, all methods but `lease` block; ClientBusy after the client's timeout.
 
         The server carries out a thread's calls in order. But calls of one kind share a message: if
         the server refuses the message for a bad call, the client sends the others again, perhaps
@@ -239,26 +235,25 @@ class Client(LaterCalls):
     def acknowledge(self, numbers: Iterable[int]) -> int:
         """Acknowledge outcomes of this client's name, by number; return how many there were.
 
-        The server sends them no more. Sends as many messages as needed.
+        The server sends them no more.
         """
         self._refuse_in_callback()
         portions = in_portions(numbers, self._session.max_items)
         return sum(self._wait(self.acknowledge_later(some)) for some in portions)
 
     def repeats(self) -> Sequence[RepeatHandle]:
-        """Return the repeats of this client's name, in order of their names."""
+        """Return the repeats of this client's name, by their names."""
         filters = {"client": self.name}
         found = items_of(self.repeats_page, lambda page: page.repeats, sys.maxsize, filters)
         return [RepeatHandle(self, state) for state in found]
 
     def result(self, job: JobName, timeout: Duration | None = None) -> Any:
-        """Wait for the end of a job, by id; return the value of its handler.
+        """Wait for the end of a job; return the value of its handler.
 
         Lost connections and restarts of the server do not end the wait. Raises JobFailed for a dead
-        job, JobCancelled and JobUnknown; TimeoutError if the job has not ended after `timeout`
-        seconds (None: no limit); Unavailable if the client is closed. A shorter `timeout` than a
-        round trip, as 0, also returns the result of an ended job: the server answers once, within
-        the client's timeout, before the call raises.
+        job, JobCancelled, JobUnknown; TimeoutError after `timeout` seconds (None: no limit);
+        Unavailable if the client is closed. With a `timeout` of 0 it returns the result of an ended
+        job: the server answers once, within the client's timeout.
         """
         self._refuse_in_callback()
         job_id = job_id_of(job)
@@ -275,7 +270,7 @@ class Client(LaterCalls):
     def _last_status(
         self, future: JobEndFuture, seconds: float, error: TimeoutError
     ) -> JobStatus | None:
-        """Return the status of an ended job, not reported within `seconds`."""
+        """Ask for the job once more: it may have ended within `seconds`."""
         left = self.timeout - seconds
         if future.goes_on or left <= 0:
             raise still_pending(future.job_id, seconds) from error
@@ -294,9 +289,8 @@ class Client(LaterCalls):
     ) -> Iterator[JobStatus]:
         """Yield jobs of all clients visible to this client, page by page; at most `limit`.
 
-        Filters: a `state`, a `kind`, a `tag`, a `client`. `order`: "due", earliest due first, or
-        "newest", latest submission first. Not a snapshot: a job that changes meanwhile may be
-        missing.
+        Filters: `state`, `kind`, `tag`, `client`. `order`: "due", earliest due first, or "newest",
+        latest submission first. Not a snapshot: a job that changes meanwhile may be missing.
         """
         left = sys.maxsize if limit is None else checked_number(limit, "limit", 1)
         filters = {"state": state, "kind": kind, "tag": tag, "client": client}
@@ -318,10 +312,9 @@ class Client(LaterCalls):
     ) -> Iterator[OperationStatus]:
         """Yield operations of all clients visible to this client, page by page; at most `limit`.
 
-        Filters: a `kind`, a `key` waited for, a `client`, a `state`. `order`: by submission,
-        "oldest" first, or "newest". `with_jobs`: False leaves jobs out. `cursor`: only operations
-        beyond that number, see `list_page`. Not a snapshot: operations that end or start meanwhile
-        may be missing.
+        Filters: `kind`, a `key` waited for, `client`, `state`. `order`: by submission, "oldest"
+        first, or "newest". `with_jobs`: False leaves jobs out. `cursor`: only operations beyond
+        that number, see `list_page`. Not a snapshot, like `jobs`.
         """
         left = sys.maxsize if limit is None else checked_number(limit, "limit", 1)
         filters: dict[str, Any] = {
@@ -343,9 +336,8 @@ class Client(LaterCalls):
 
         The block begins when the program holds the lease. Waiting programs take turns. Raises
         LeaseTimeout after `timeout` (None: never), RequestTimeout if no server answers. The client
-        renews the lease in the background; if the program dies, or cannot reach the server, the
-        lease ends after `keep`, at least 0.1 s. It lasts over restarts of the server. See
-        `LeaseHandle` for `lost` and `token`.
+        renews the lease; if the program dies, or cannot reach the server, the lease ends after
+        `keep`, at least 0.1 s. It lasts over restarts of the server. See `LeaseHandle`.
         """
         terms = LeaseTerms(name, keep, timeout)
         return LeaseHandle(self.lease_calls, self._wait_for_lease, terms)
@@ -357,7 +349,7 @@ class Client(LaterCalls):
     def flush(self, timeout: Duration | None = None) -> None:
         """Wait until all earlier calls are answered, and so on disk.
 
-        At most `timeout` seconds, by default the client's. Raises RequestTimeout and Unavailable.
+        `timeout`: seconds, by default the client's. Raises RequestTimeout and Unavailable.
         """
         self._refuse_in_callback()
         seconds = self.timeout if timeout is None else checked_seconds(timeout, "timeout")

@@ -5,8 +5,7 @@ messages, and any use of the socket may consume the readiness. So `frames_pendin
 `monitor_pending` are updated before a sleep on the `Doorbell`.
 
 A new socket replaces a lost connection, so no message is left in an old socket. The session goes on
-there, also at another server: the replies are in the store. A silent server is probed, and a scout
-then looks for another.
+there, also at another server: the replies are in the store.
 """
 
 import contextlib
@@ -31,9 +30,9 @@ from purgatory.service.protocol import VERSION, Bye
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Most frames received before the other descriptors are looked at.
+# Most frames between two looks at the other descriptors.
 FRAMES_PER_STEP: Final = 64
-#: Seconds until the next try after a refused connection.
+#: Seconds until the next try.
 RECONNECT_DELAY_S: Final = 0.3
 
 # Plain numbers: combining enumeration members takes two microseconds.
@@ -57,7 +56,7 @@ _GIVE_UP_PART: Final = 4.0  # drop the connection
 
 
 class ServerConnection:
-    """Connects `session` to a server at one of `addresses`; its descriptors are on `doorbell`."""
+    """Connects `session` to one of `addresses`; its descriptors are on `doorbell`."""
 
     def __init__(
         self,
@@ -75,27 +74,27 @@ class ServerConnection:
         self._context: zmq.Context[zmq.Socket[bytes]] = platform.context()
         self._socket: zmq.Socket[bytes]
         self._monitor: zmq.Socket[bytes]
-        self._sent = False  # whether frames were sent since the socket's events were read
-        #: Of the socket, and of its monitor.
+        self._sent = False  # since the socket's events were read
+        #: Of socket and monitor.
         self.descriptors: tuple[int, int] = (-1, -1)
         self._connected = -1  # the connection's own descriptor
         self._scout = Scout(self._open_scout, platform.monotonic)
         self._has_choice = False  # for this connection
         self._is_welcome = False
-        self._attempt_until: float | None = None  # without a welcome by then: the next address
+        self._attempt_until: float | None = None  # then the next address, without a welcome
         self._heard_at = 0.0  # when a frame came last, or none was expected
-        #: Seconds from then until the server is probed; a caller waits no longer for a frame.
+        #: Seconds from `_heard_at` to the probe; a caller waits no longer for a frame.
         self.probe_s: float = math.inf
         self._is_probed = False
-        # Whether frames or events may wait that the descriptor does not report.
+        # Waiting frames or events, which the descriptor may not report.
         self.frames_pending: bool = False
         self.monitor_pending: bool = False
         self.reconnect_at: float | None = None  # no connection until then
-        # Since when nothing has come, while calls are unanswered.
+        # When something came last, while calls are unanswered.
         self.silent_since: float = 0.0
-        # Since when no server has answered on a connection; None while connected.
+        # Since when no server answers; None while connected.
         self._away_since: float | None = self._monotonic()
-        #: What is wrong with the connection, for error messages; empty while it is up.
+        #: For error messages; empty while the connection is up.
         self.error: str = "not connected yet"
 
     def open(self) -> None:
@@ -110,7 +109,7 @@ class ServerConnection:
     def _connect(self) -> None:
         self._is_welcome = self._is_probed = False
         self._has_choice = self._route.has_choice
-        # With several servers a scout does what pings would do.
+        # With several servers a scout replaces pings.
         self._options.configure(self._socket, self._route.current, pings=not self._has_choice)
         self._attempt_until = None
         part = _PROBE_PART if self._has_choice else _PROBE_ALONE_PART
@@ -141,7 +140,7 @@ class ServerConnection:
         self._context.destroy(0)
 
     def close(self) -> None:
-        """Say bye and close the socket. Takes 200 ms at most."""
+        """Say bye and close the socket, within 200 ms."""
         self._scout.close()
         if self.reconnect_at is None:
             with contextlib.suppress(zmq.ZMQError):
@@ -180,7 +179,7 @@ class ServerConnection:
         return not (self.frames_pending or self.monitor_pending or self._session.connection_lost)
 
     def step(self) -> None:
-        """Connect, receive and send, whatever is due."""
+        """Do what is due: connect, receive, send."""
         if self.reconnect_at is not None:
             if self._monotonic() >= self.reconnect_at:
                 self.open()
@@ -294,8 +293,8 @@ class ServerConnection:
     ) -> None:
         """Close the socket; open a new socket after `seconds`, or at once at another address.
 
-        `reason`: for error messages. `lost`: a request may be the cause. `stay`: keep the address.
-        `go_to`: the address of a server that welcomes the client.
+        `lost`: a request may be the cause. `stay`: keep the address. `go_to`: an address with a
+        welcome.
         """
         if self.reconnect_at is not None:
             return
@@ -367,8 +366,8 @@ class ServerConnection:
             self._send(frame)
 
     def _send(self, frame: bytes) -> None:
-        # The session limits unanswered messages to fewer than the socket's high-water mark. Only
-        # acknowledgements could exceed the mark: the server then sends the outcomes again.
+        # Only acknowledgements could exceed the socket's high-water mark, as the session limits
+        # unanswered messages. The server then sends the outcomes again.
         self._sent = True
         try:
             self._socket.send(frame, _NOBLOCK)

@@ -6,7 +6,7 @@ import inspect
 
 
 def check_function(name: str, function: object) -> bool:
-    """Return whether a function is async. Raises TypeError for a generator function."""
+    """Return whether a function is async. Raises TypeError for no or a generator function."""
     if not callable(function):
         raise TypeError(f"{name} is {function!r}; expected a function")
     inner: object = function
@@ -21,7 +21,7 @@ def check_function(name: str, function: object) -> bool:
 
 
 def refuse_unfinished(name: str, result: object) -> None:
-    """Raise TypeError for a coroutine, a generator or a future: it has not run to its end."""
+    """Raise TypeError for a coroutine, a generator or a future."""
     if result is None:  # mostly
         return
     if inspect.iscoroutine(result) or inspect.isgenerator(result):

@@ -1,6 +1,6 @@
 """The futures of a client: the reply to a call, and the end of an operation.
 
-Made by any thread; resolved by the client's I/O thread.
+Made by any thread; resolved by the I/O thread.
 """
 
 import concurrent.futures
@@ -32,7 +32,7 @@ from timingwheel.lowlevel import new_condition
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Why a copy of a client does nothing in a forked child.
+#: A copy of a client does nothing in a forked child.
 MADE_BEFORE_FORK: Final = "the client was made before fork; make one in this process"
 
 _T = TypeVar("_T")
@@ -41,17 +41,16 @@ _T = TypeVar("_T")
 class ReplyFuture(FastResultFuture[_T]):
     """The reply to a call.
 
-    The condition and the lists of waiters and callbacks are made on first access, which sets
-    `is_observed`. Until then, where atomic sections exist (see `purgatory.core.operations.future`),
-    `calls.resolve` resolves the future without a lock.
+    The condition and the lists are made on first access, which sets `is_observed`. Until then,
+    where atomic sections exist (see `purgatory.core.operations.future`), `calls.resolve` needs no
+    lock.
 
-    In a forked child, without I/O thread, `result` and `exception` of an unresolved future raise
-    Unavailable.
+    In a forked child, without I/O thread, an unresolved future raises Unavailable.
     """
 
     __slots__ = ("_exception", "_forks", "_result", "_state")
     _state: str
-    _forks: int  # what FORK_COUNTER was at its creation
+    _forks: int  # FORK_COUNTER at its creation
 
     is_observed = False
     _condition = LazyAttribute(new_condition, mark_observed)
@@ -59,7 +58,7 @@ class ReplyFuture(FastResultFuture[_T]):
     _done_callbacks = LazyAttribute(list[Any], mark_observed)
 
     def __init__(self) -> None:
-        # Without the base's `__init__`, which would make the lazy fields.
+        # The base's `__init__` would make the lazy fields.
         self._state = PENDING
         self._result = None
         self._exception = None
@@ -107,9 +106,9 @@ class _NoCondition(contextlib.nullcontext[None]):
 
 
 class HandledReply(ReplyFuture[_T]):
-    """The reply to a call for which no thread waits: `on_answer` gets it, from the I/O thread.
+    """The reply to a call for which no thread waits: the I/O thread calls `on_answer`.
 
-    Cheaper than `add_done_callback`, which needs a condition.
+    `add_done_callback` would need a condition.
     """
 
     is_observed = True  # so `calls.resolve` calls `on_answer`
@@ -122,7 +121,7 @@ class HandledReply(ReplyFuture[_T]):
 
 
 class SubmissionReceipt(NamedTuple):
-    """The answer to `Client.submit`: the id, and "pending" or how a known operation has ended."""
+    """The answer to `Client.submit`: "pending", or how a known operation has ended."""
 
     op_id: str
     state: str
@@ -148,19 +147,19 @@ class ServiceFuture(ReplyFuture[Any]):
     """
 
     def __init__(self, client: OperationControl, op_id: str, give_up_at: float = math.inf) -> None:
-        # Not by `super().__init__()`: one call less for each operation.
+        # `super().__init__()` would be one call more.
         self._state = PENDING
         self._result = None
         self._exception = None
         self._forks = FORK_COUNTER.value
         self.op_id = op_id
         self.acknowledged = False  # written by the I/O thread
-        self.give_up_at = give_up_at  # by the client's clock, while no server answers
+        self.give_up_at = give_up_at  # while no server answers
         self._client = client
         self._cancel_requested = False
 
     def result(self, timeout: float | None = None) -> Any:
-        """See `concurrent.futures.Future`; `Client.defer` tells results and errors."""
+        """See `concurrent.futures.Future`, and `Client.defer` for errors."""
         if self._state in UNRESOLVED:
             timeout = self._pass_time(timeout)
         return super().result(timeout)
@@ -177,7 +176,7 @@ class ServiceFuture(ReplyFuture[Any]):
     def cancel(self) -> bool:
         """Have the server cancel the operation, like `Client.cancel`; False if ended otherwise.
 
-        False, too, as of any future, after `set_running_or_notify_cancel`: the operation goes on.
+        False, too, after `set_running_or_notify_cancel`, as of any future: the operation goes on.
         """
         if self._state == RUNNING or self.done():
             return self.cancelled()
@@ -187,7 +186,7 @@ class ServiceFuture(ReplyFuture[Any]):
         return self.cancelled()
 
     def extend(self, timeout: Duration) -> bool:
-        """Have the timeout count anew from now; see `Client.extend`."""
+        """See `Client.extend`."""
         return self._client.extend(self.op_id, timeout)
 
     def resolve_without_result(self, outcome: OutcomeMessage) -> None:

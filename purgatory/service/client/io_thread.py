@@ -4,14 +4,12 @@ Callers post commands to its mailbox. The thread sleeps on the descriptors of ma
 monitor.
 
 While nothing else is under way, a caller sends its call (`send_now`) and receives the answer
-(`lead`) itself, which saves four changes of thread. The I/O thread handles everything else; so
-callbacks run there alone.
+(`lead`) itself, which saves four changes of thread. Callbacks run in the I/O thread alone.
 
 An interrupt (KeyboardInterrupt) may hit a caller between any two steps, and its messages may be
 lost. `_interrupted` stays set, and the I/O thread reconnects.
 
-Each step wakes waiting callers last: earlier they would compete with the I/O thread for the
-interpreter.
+Each step wakes waiting callers last: earlier they would compete for the interpreter.
 """
 
 import contextlib
@@ -39,22 +37,22 @@ log: logging.Logger = logging.getLogger(__name__)
 
 # Failed steps in a row that end the thread.
 MAX_FAILURES: Final = 10
-# Most commands taken before the other descriptors are looked at.
+# Most commands between two looks at the other descriptors.
 COMMANDS_PER_STEP: Final = 64
 
 
 @dataclass(slots=True)
 class FlushCommand:
-    """Call `done` when all calls made before are answered."""
+    """Call `done` when all earlier calls are answered."""
 
     done: Callable[[], object]
 
 
 @dataclass(slots=True)
 class CloseCommand:
-    """End the thread when all calls made before are answered, or after `seconds`.
+    """End the thread when all earlier calls are answered, or after `seconds`.
 
-    `patience`: or once the server has been silent for so many seconds.
+    `patience`: or after so many seconds of the server's silence.
     """
 
     seconds: float
@@ -70,10 +68,10 @@ IOCommand = CallBatch | FlushCommand | CloseCommand | WakeCommand | OutcomeHandl
 
 
 class ClientIOThread:
-    """Connects the session to a server of `addresses`; the thread runs until a `CloseCommand`.
+    """Connects the session to one of `addresses`; the thread runs until a `CloseCommand`.
 
-    `post`, `wake`, `is_closed`, `batcher`, `turn`, `send_now` and `lead` are for any thread, the
-    rest is for this one. Raises ZMQError for a bad address, ValueError for a bad key.
+    `post`, `wake`, `is_closed`, `batcher`, `turn`, `send_now` and `lead` are for any thread. Raises
+    ZMQError for a bad address, ValueError for a bad key.
     """
 
     def __init__(
@@ -90,7 +88,7 @@ class ClientIOThread:
         self.batcher: CallBatcher = CallBatcher(
             self.post, self.is_closed, self.send_now, lambda: not self.turn.is_mine()
         )
-        #: Held by the thread using the session, the connection and what follows below.
+        #: For the session, the connection and the fields below.
         self.turn: Turn = Turn()
         self._session = session
         if session.handler is not None:
@@ -98,7 +96,7 @@ class ClientIOThread:
         self._doorbell = platform.doorbell()
         self._connection = ServerConnection(addresses, session, options, self._doorbell, platform)
         self._patience = patience
-        self._left: list[Any] = []  # messages received by a caller for the I/O thread
+        self._left: list[Any] = []  # a caller has received these messages
         self._interrupted = False  # set while a caller sends or receives
         self._is_lent = False  # the doorbell, to a caller
         self._close_deadline: float | None = None  # set while closing
@@ -110,7 +108,7 @@ class ClientIOThread:
         self._mailbox_descriptor = self._mailbox.fileno()
         self._doorbell.register(self._mailbox_descriptor)
         try:
-            self._connection.open()  # not in the thread, so that a bad address raises here
+            self._connection.open()  # a bad address raises here
             self.thread.start()
         except BaseException:
             self._connection.discard()
@@ -137,7 +135,7 @@ class ClientIOThread:
         return Unavailable(str(self._error))
 
     def wake(self) -> None:
-        """Have the thread send waiting messages; nothing once closed."""
+        """Have the thread send waiting messages, unless closed."""
         self._post_unless_closed(WakeCommand())
 
     def _post_unless_closed(self, command: IOCommand) -> None:
@@ -149,7 +147,7 @@ class ClientIOThread:
         return self._mailbox.closed
 
     def run(self) -> None:
-        """Run until told to close."""
+        """Run until a `CloseCommand`."""
         failures = 0
         try:
             while not self.finished():
@@ -195,7 +193,7 @@ class ClientIOThread:
             self._next_retry_at(),
             self._patience.next_look_at,
         )
-        # Now and then: a caller may have sent a call itself.
+        # A caller may have sent a call itself.
         soonest = self._monotonic() + max(1.0, self._patience.seconds)
         times = [at for at in planned if at is not None]
         return max(0.0, min([soonest, *times]) - self._monotonic())
@@ -218,7 +216,7 @@ class ClientIOThread:
             answered = self._take_answered_flushes()
         finally:
             self.turn.give_up()
-        for flush in answered:  # without the turn: its caller uses the connection at once
+        for flush in answered:  # without the turn: the caller needs the turn
             flush.done()
 
     def _look_at_descriptors(self) -> None:
@@ -278,14 +276,13 @@ class ClientIOThread:
     def lead(self, reply: ReplyFuture[Any] | None, seconds: float) -> bool:
         """Receive the only awaited answer, in its caller's thread.
 
-        Returns whether `reply` is done or, if `reply` is None, no call is unanswered. False: the
-        I/O thread has to receive the answer.
+        Returns whether `reply` is done or, if None, no call is unanswered. Else the I/O thread has
+        to receive the answer.
         """
         seconds = min(seconds, self._connection.probe_s)
         return self._run_in_caller(lambda: self._lead(reply, self._monotonic() + seconds))
 
     def _run_in_caller(self, step: Callable[[], bool]) -> bool:
-        """Run a step in the caller's thread, if no other work waits."""
         if not self._doorbell.can_lend or self.turn.is_mine():
             return False
         try:
@@ -341,7 +338,6 @@ class ClientIOThread:
                 return is_done
 
     def _receive_replies(self) -> None:
-        """Receive replies in a caller's thread, until one is for the I/O thread."""
         while not self._left:
             message = self._connection.receive_one()
             if message is not None:

@@ -71,9 +71,8 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 class LaterCalls(LaterJobCalls, LaterRepeatCalls):
     """The calls of a client.
 
-    Docstrings name the answer that the future gets. All calls raise TypeError and ValueError for
-    bad arguments, and Unavailable; the answer may be `Refused`. For the order of calls see
-    `Client.defer`.
+    Docstrings name the answer that the future gets. All calls raise TypeError, ValueError and
+    Unavailable; the answer may be `Refused`. For the order of calls see `Client.defer`.
     """
 
     def __init__(
@@ -87,7 +86,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         super().__init__(io_thread, session, patience.seconds, tracer, platform)
         self._patience = patience
         self.received = session.received
-        # Few at a time, and for leases that would lapse meanwhile: they do not wait for room.
+        # These do not wait for room: leases would lapse meanwhile.
         call = self._call_at_once
         self.job_calls: JobCalls = JobCalls(call, session, io_thread.wake)
         self.lease_calls: LeaseCalls = LeaseCalls(call, platform, session.name)
@@ -150,10 +149,8 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         `value`: anything that MessagePack can hold. `limit`: for at most so many operations, the
         longest waiting first; unaffected operations do not count. `hold`: for so many seconds the
         event also counts for operations submitted later; `limit` bounds both together. A held event
-        of the key is replaced, even without `hold`.
-
-        With the answer all is on disk. If the connection is lost before, the client retries; the
-        server does it once.
+        of the key is replaced, even without `hold`. With the answer all is on disk. After a lost
+        connection the client retries; the server does it once.
         """
         completion = Completion(checked_text(key, "key"), packed_value(value))
         if limit is not None:
@@ -166,8 +163,8 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         """Fail a key for all operations at the server; answers how many ended.
 
         Their futures raise OperationFailed, with the name of the error's class and its text. An
-        operation for which the key has counted goes on. A held event of the key stays.
-        Otherwise like `complete`.
+        operation for which the key has counted goes on. A held event of the key stays. Otherwise
+        like `complete`.
         """
         return self._call(Fail, KeyFailure(checked_text(key, "key"), *error_texts(error)))
 
@@ -175,9 +172,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         """Have an operation's timeout count anew from now, by future or id.
 
         The operation keeps its place in the key's order. False if ended or unknown. With the answer
-        it is on disk. Idempotent.
-
-        Given the handle or the status of a job, does what `reschedule_job` does.
+        it is on disk. Idempotent. For the handle or the status of a job: `reschedule_job`.
         """
         timeout_ms = duration_ms(timeout, "timeout")
         if is_job(operation):
@@ -189,7 +184,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
     def cancel_later(self, operation: OperationName) -> ReplyFuture[bool]:
         """Cancel an operation, by future or id; False if ended or unknown.
 
-        Given the handle or the status of a job, does what `cancel_job` does.
+        For the handle or the status of a job: `cancel_job`.
         """
         if is_job(operation):
             return self.cancel_job_later(operation)
@@ -209,8 +204,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
     def acknowledge_later(self, numbers: Iterable[int]) -> ReplyFuture[int]:
         """Acknowledge outcomes of this client's name, by number; answers how many there were.
 
-        The server sends them no more. Sends one message, of at most the server's `max_items`
-        numbers.
+        The server sends them no more. At most its `max_items` numbers: one message.
         """
         return self._call(Acknowledge, (checked_numbers(numbers), True))
 
@@ -250,7 +244,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
 
 
 class JobCalls:
-    """The calls of a worker; `wake` starts sending."""
+    """The calls of a worker; `wake` has the I/O thread send."""
 
     def __init__(
         self,
@@ -282,7 +276,7 @@ class JobCalls:
         return self._call(Keep, lease, reply)
 
     def finish(self, end: LeaseEnd, reply: ReplyFuture[bool] | None = None) -> ReplyFuture[bool]:
-        """End a lease; False: it had ended. `reply` as for `keep`."""
+        """End a lease; False: it had ended."""
         return self._call(Finish, end, reply)
 
 
@@ -296,7 +290,7 @@ def check_operation_filters(
     with_jobs: bool = True,
     cursor: int = 0,
 ) -> dict[str, Any]:
-    """Return the arguments of `list`, but for `limit`. Raises TypeError and ValueError."""
+    """Return the arguments of `list`, but for `limit`."""
     given = {"kind": kind, "key": key, "client": client, "state": state}
     wanted: dict[str, Any] = {name: filter_text(text, name) for name, text in given.items()}
     if state is not None:
@@ -317,7 +311,7 @@ def _watch_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
 def described_by(call: Callable[..., ReplyFuture[Any]], made: _F, returns: Any = None) -> _F:
     """Give a verb the name, docstring and signature of its call.
 
-    `returns`: the verb's return type, if not the call's answer.
+    `returns`: the return type (default: the answer).
     """
     functools.update_wrapper(made, call)
     made.__name__ = made.__qualname__ = call.__name__.removesuffix("_later")

@@ -1,9 +1,7 @@
 """Outcomes from the server: for the futures of their operations, or for `on_outcome`.
 
-`ReceivedOutcomes` is used by the thread with the `Turn`.
-
-`OutcomeHandler` calls `on_outcome`, in the client's I/O thread; any thread may resolve a future
-that `on_outcome` has returned. See `Client` for the calls after an error.
+`ReceivedOutcomes` is used by the thread with the `Turn`. `OutcomeHandler` calls `on_outcome` in the
+I/O thread; any thread may resolve a future that `on_outcome` has returned. See `Client`.
 """
 
 import concurrent.futures
@@ -26,37 +24,35 @@ from purgatory.service.protocol import OutcomeMessage
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Most calls of `on_outcome` for an outcome on a connection.
+#: Most calls for an outcome on a connection.
 ATTEMPTS: int = 10
-# Seconds until the second call, and most between two; see `backoff_s`.
+# See `backoff_s`.
 FIRST_DELAY_S: float = 0.2
 MAX_DELAY_S: float = 30.0
 # Most outcomes that wait for another call; others stay at the server.
 MAX_WAITING: int = 10_000
-# Outcomes remembered: an acknowledgement may be lost with the connection.
+# An acknowledgement may be lost with the connection.
 REMEMBERED_ACKNOWLEDGEMENTS: Final = 1 << 16
 
 OnOutcome = Callable[[OutcomeMessage], object]
-#: What `on_outcome` returns to leave an outcome at the server until the next connection.
+#: `on_outcome` returns this to leave an outcome at the server.
 LEAVE: Final = object()
 
 
 @dataclass(slots=True)
 class OutcomeHandled:
-    """Acknowledge an outcome, or plan another call: `error` is the future's."""
+    """Acknowledge an outcome or, after an error, plan another call."""
 
     outcome: OutcomeMessage
     error: BaseException | None
 
 
 def _identity(outcome: OutcomeMessage) -> int:
-    """Name an outcome. Its number is not enough: a restored server gives numbers again."""
+    """Name an outcome. A restored server gives numbers again."""
     return hash((outcome.number, outcome.op_id, outcome.at_ms))
 
 
 class _Delivery:
-    """An outcome that is being handled."""
-
     __slots__ = ("attempts", "context", "outcome")
 
     def __init__(self, outcome: OutcomeMessage) -> None:
@@ -105,7 +101,6 @@ class OutcomeHandler:
         return True
 
     def _report(self, outcome: OutcomeMessage, future: "concurrent.futures.Future[Any]") -> None:
-        """Tell the I/O thread how a call ended; called by the resolving thread."""
         error: BaseException | None
         try:
             error = future.exception()
@@ -116,7 +111,7 @@ class OutcomeHandler:
         self.post(OutcomeHandled(outcome, error))
 
     def finish(self, handled: OutcomeHandled) -> bool:
-        """Note the end of a call with a future; True: handled."""
+        """Note the end of a future's call; True: handled."""
         identity = _identity(handled.outcome)
         delivery = self._deliveries.get(identity)
         if delivery is None:
@@ -144,7 +139,7 @@ class OutcomeHandler:
 
     @property
     def next_retry_at(self) -> float | None:
-        """When the next call is planned, by the monotonic clock."""
+        """When the next call is planned."""
         return self._retries[0][0] if self._retries else None
 
     def retry(self, now: float) -> list[OutcomeMessage]:
@@ -167,7 +162,7 @@ class ReceivedOutcomes:
         self._futures = futures
         self._handler = handler
         self._tracer = tracer
-        # Identities of outcomes, the latest last. (A dict finds its first entry by a scan.)
+        # Identities, the latest last. (A dict finds its first entry by a scan.)
         self._acknowledged: OrderedDict[int, None] = OrderedDict()
         #: Numbers to acknowledge with the next messages.
         self.handled: list[int] = []
@@ -182,7 +177,6 @@ class ReceivedOutcomes:
             self.on_left()
 
     def _resolve_one(self, outcome: OutcomeMessage, take: bool) -> bool:
-        """Resolve the outcome's future; return whether to acknowledge the outcome."""
         if outcome.op_id not in self._futures and _identity(outcome) in self._acknowledged:
             return True  # unless a new future waits for the outcome
         if len(outcome.payload) > 1:

@@ -25,7 +25,7 @@ def items_of(
     left: int,
     filters: dict[str, Any],
 ) -> Iterator[_T]:
-    """Yield at most `left` items of the pages that `read` returns; empty pages are skipped."""
+    """Yield at most `left` items of the pages that `read` returns, some of them empty."""
     while left > 0:
         page = read(limit=min(left, PAGE), **filters)
         found = items(page)

@@ -1,6 +1,6 @@
 """Patience: ends the futures of overdue operations while no server answers.
 
-Any thread may use `give_up_at` and `extend`; `look` is for the client's I/O thread.
+`look` is for the I/O thread, the rest for any.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from purgatory.service.client.calls import reject
 from purgatory.service.client.futures import ServiceFuture
 from purgatory.service.errors import RequestTimeout
 
-# Least seconds between two looks through all futures.
+# Least seconds between two looks.
 _SPACING_S: Final = 0.1
 
 

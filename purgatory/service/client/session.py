@@ -1,8 +1,8 @@
 """Session: a client's side of the protocol, without sockets, threads or clocks.
 
 Calls and the server's messages go in; messages to send come out. Unanswered messages are sent again
-on a new connection. Used by the thread with the `Turn`; only the dict of futures is shared with the
-callers, which enter a future before its call gets here.
+on a new connection. Used with the `Turn`; only the dict of futures is shared with callers, which
+enter a future before its call gets here.
 """
 
 import itertools
@@ -46,20 +46,18 @@ from purgatory.service.protocol import OLDEST_VERSION, VERSION, Jobs, Outcomes, 
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# From this many unanswered messages on, calls of one kind gather into larger messages.
+# With so many unanswered messages, calls of one kind gather into larger messages.
 PIPELINE_DEPTH: Final = 2
-#: Most unanswered messages: fewer than MOST_UNREAD of the server's flood gates, which stop reading
-#: a connection with more.
+#: Most unanswered messages: fewer than MOST_UNREAD of the server's flood gates.
 MAX_UNANSWERED: Final = 12
-# Messages that are no answer to a call. A set: `isinstance` takes a microsecond for each class.
+# A set: `isinstance` takes a microsecond for each class.
 _NO_REPLIES: Final = {*protocol.Push.__subclasses__(), protocol.Welcome, protocol.Failure}
 
 
 class Session:
     """The state of the conversation with the server, over all connections.
 
-    `futures`: of unfinished operations, by id. `on_outcome`: called with outcomes without a future.
-    `tracer`: records the ends of traced operations.
+    `futures`: by operation id. `on_outcome`: called with outcomes without a future.
     """
 
     def __init__(
@@ -71,7 +69,7 @@ class Session:
         platform: Platform = REAL_PLATFORM,
     ) -> None:
         self.name: str = name
-        #: Called when the turn of a waiter for a named lease has come.
+        #: Called when the turn of a waiter has come.
         self.on_lease_ready: Callable[[LeaseReady], None] | None = None
         self._futures = futures
         self.handler: OutcomeHandler | None = (
@@ -83,7 +81,7 @@ class Session:
         self.worker: WorkerLink | None = None
         self.begun: BegunLeases = BegunLeases()
         self._seqs = itertools.count(1)
-        self._token = platform.new_id()  # makes the numbers unique, for the server
+        self._token = platform.new_id()  # makes the numbers unique
         self._hello_seq = 0
         self._version = VERSION  # agreed on, or offered
         self._unsent = UnsentCalls()
@@ -91,14 +89,14 @@ class Session:
         self._resending = Resending(self._unanswered)
         self.finished_calls: int = 0  # sent or failed, since the start
         self._max_message_bytes = 0
-        #: Most items of a message, as the server says.
+        #: Most items of a message.
         self.max_items: int = CALLS_PER_MESSAGE
         self.welcome: protocol.Welcome | None = None  # of this connection
         #: The server's permanent refusal.
         self.failure: ServiceError | None = None
-        #: Whether the I/O thread must replace the connection.
+        #: The I/O thread must replace the connection.
         self.connection_lost: bool = False
-        #: The refusal of a standby, which names the active server.
+        #: The refusal of a standby.
         self.standby: Standby | None = None
 
     @property
@@ -124,7 +122,7 @@ class Session:
         )
 
     def on_connected(self) -> bytes:
-        """Begin a new connection; returns its first message, the hello."""
+        """Begin a new connection; return its first message, the hello."""
         self.connection_lost = False
         self.standby = None
         self.welcome = None
@@ -141,7 +139,7 @@ class Session:
         return encode(Query(next(self._seqs), []))
 
     def trial_hello(self) -> bytes:
-        """Return a hello to another server, for a `Scout`."""
+        """Return the hello of a `Scout`."""
         return encode(protocol.Hello(next(self._seqs), VERSION, self.name, self._token, False))
 
     def on_disconnected(self, lost: bool) -> None:
@@ -151,7 +149,7 @@ class Session:
             for batch in self._resending.take_abandoned():
                 self._fail_batch(batch, RequestAbandoned(f"{error}; it is not sent again"))
         self.welcome = None
-        # Acknowledged when they come again: a server restored meanwhile may have other numbers.
+        # They come again: a server restored meanwhile may have other numbers.
         self.received.handled.clear()
         # A caller may have been interrupted.
         self._unsent.recount()
@@ -278,7 +276,7 @@ class Session:
         return self._resending.begin()
 
     def _fail_unanswered_unknown(self) -> None:
-        """Fail messages unknown to an older server that replaced a newer one."""
+        """Fail messages unknown to an older server that replaced a newer server."""
         for seq, (_, batch) in list(self._unanswered.items()):
             names = [missing(self._version, batch.request, item) for item, _ in batch.calls]
             if any(names):
@@ -334,8 +332,8 @@ class Session:
     def _on_refused(self, batch: CallBatch, error: ServiceError) -> None:
         """Fail a call; send the halves of a batch again, if one of its calls may be the reason.
 
-        The server refuses a message as a whole, and has done nothing of it. Or the answer was too
-        large. The halves come after later messages, see `Client.defer`.
+        The server has done nothing of the message, or the answer was too large. The halves come
+        after later messages, see `Client.defer`.
         """
         if len(batch.calls) > 1 and isinstance(error, OF_ONE_CALL):
             self.finished_calls -= len(batch.calls)
@@ -372,7 +370,7 @@ class Session:
 
     @property
     def max_result_bytes(self) -> int | None:
-        """How large a job's result may be; None: the server keeps none, or is not known."""
+        """How large a job's result may be; None: no results, or not known."""
         welcome = self.welcome
         if welcome is None or self._version < BEGIN_VERSION:
             return None

@@ -9,7 +9,7 @@ class Turn:
     """Held by one thread at a time."""
 
     def __init__(self) -> None:
-        # A leaf lock. Re-entrant: a finalizer or a signal handler may make a call meanwhile.
+        # A leaf lock. Re-entrant: a finalizer or signal handler may make a call.
         self._changed = new_hot_condition()
         self._waiting = 0  # threads
         #: The identity of the holding thread; 0: none.
@@ -44,7 +44,7 @@ class Turn:
             self._waiting -= 1
 
     def give_up(self) -> None:
-        """Give up the turn, if the calling thread holds it."""
+        """Give up the turn, if the caller holds it."""
         thread = get_ident()
         with self._changed:
             if self.holder == thread:

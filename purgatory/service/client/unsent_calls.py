@@ -1,6 +1,6 @@
 """UnsentCalls: the calls of a session that wait to be sent; Resending: those sent again.
 
-Used with the session's `Turn`.
+Used with the `Turn`.
 """
 
 from collections import deque
@@ -16,7 +16,6 @@ class UnsentCalls:
     """Batches in order; all are full but the last of each run of one kind."""
 
     def __init__(self) -> None:
-        #: Empty if no call waits.
         self.batches: deque[CallBatch] = deque()
         #: How many calls there are.
         self.count: int = 0
@@ -64,7 +63,7 @@ class UnsentCalls:
         return batches
 
     def split(self, batch: CallBatch, count: int) -> CallBatch:
-        """Return the first `count` calls of a batch; the rest are sent next."""
+        """Return the first `count` calls of a batch; the rest come next."""
         if len(batch.calls) > count:
             self.put_first(CallBatch(batch.request, batch.calls[count:]))
             batch = CallBatch(batch.request, batch.calls[:count])
@@ -92,7 +91,7 @@ def _encoded(batch: CallBatch, seq: int, most_bytes: int) -> tuple[bytes, Except
     return frame, TooLarge(f"message of {len(frame)} bytes; expected at most {most_bytes}")
 
 
-#: Most sendings of a message whose connection is lost before the answer.
+#: Most sendings of a message without an answer.
 MAX_SENDINGS: Final = 5
 # Losses after which each message is sent alone.
 _ALONE_AFTER: Final = 2
@@ -101,13 +100,13 @@ _ALONE_AFTER: Final = 2
 class Resending:
     """Says which unanswered messages are sent again on a new connection.
 
-    `unanswered`: messages with their calls, by sequence number, in order. After repeated losses
-    the client sends one message at a time, to find a message that crashes the server.
+    `unanswered`: messages with their calls, by sequence number, in order. After repeated losses the
+    client sends one message at a time, to find a message that crashes the server.
     """
 
     def __init__(self, unanswered: dict[int, tuple[bytes, CallBatch]]) -> None:
         self._unanswered = unanswered
-        # Lost connections since the message was sent, by sequence number.
+        # Lost connections, by sequence number.
         self._losses: dict[int, int] = {}
         self._waiting: deque[int] = deque()  # to be sent alone
         self._alone = 0  # the last one sent alone

@@ -1,6 +1,6 @@
 """WorkerLink: a worker's requests to its client's session; BegunLeases.
 
-Used by the thread with the `Turn`; any thread may add leases.
+Used with the `Turn`; any thread may add leases.
 """
 
 from collections import deque
@@ -23,8 +23,8 @@ Asks = tuple[dict[str, int], int, int, bool, dict[str, int], bool]
 class WorkerLink:
     """The requests of a worker, and its callbacks.
 
-    `on_jobs` gets leased jobs. `on_connected` is called before the first jobs of a connection:
-    earlier leases have ended, or will. `on_cancelled` gets the server's cancellations.
+    `on_connected` is called before the first jobs of a connection: earlier leases have ended, or
+    will.
     """
 
     asks: Asks
@@ -40,7 +40,7 @@ class BegunLeases:
         self.leases: deque[Lease] = deque()
 
     def take(self, seqs: Iterator[int], most: int, version: int) -> list[bytes]:
-        """Remove leases, up to `most` a message; return the messages, none for older servers."""
+        """Remove leases; return messages with up to `most`, none for older servers."""
         taken: list[Lease] = []
         while self.leases:
             taken.append(self.leases.popleft())

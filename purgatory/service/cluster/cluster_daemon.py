@@ -1,4 +1,4 @@
-"""ClusterDaemon: a server in a cluster, with its live page and metrics: `purgatory serve --store`.
+"""ClusterDaemon: a server in a cluster, with its live page and metrics.
 
 HTTP answers from the start, in each role: a standby is healthy, and not ready. The main thread
 makes, starts, reloads and closes the daemon.
@@ -36,7 +36,7 @@ from purgatory.service.store.opening import open_lease_row, open_postgres
 
 
 class SharedDatabase:
-    """The shared database of several servers, named by `config`."""
+    """The database of `config`, shared by several servers."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -54,8 +54,7 @@ class SharedDatabase:
 class ClusterDaemon:
     """The server that `config` describes; also a context manager.
 
-    `announce` gets each change of the role as a line and as facts. `database`: that of `config` by
-    default. Raises ConfigError, KeysError.
+    `announce` gets each role as a line and as facts. Raises ConfigError, KeysError.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class ClusterDaemon:
         self._bind = config.bind
 
     def start_progress(self) -> str:
-        """Say how far a start or a loading is; else empty. Any thread."""
+        """Describe the progress of a start or a loading. Any thread."""
         if (active := self.member.active) is not None:
             return active.assembly.server.start_progress()
         return "looking at the database" if self._looks else ""
@@ -150,7 +149,7 @@ class ClusterDaemon:
             most_descriptors=most_descriptors(config.max_clients, config.max_memory),
             max_memory=config.max_memory,
         )
-        self._bind = socket.address  # keep a port that the system chose
+        self._bind = socket.address  # its port, if the system chose
         return socket
 
     def _make_active(self, lease: StoreLease) -> ClusterServer:
@@ -177,7 +176,7 @@ class ClusterDaemon:
             self._registry.joined = None
 
     def on_end(self, call: Callable[[], None]) -> None:
-        """Call `call`, in the member's thread, when the member ends."""
+        """See `Member`."""
         self._end_callbacks.append(call)
 
     def _on_end(self) -> None:
@@ -220,7 +219,7 @@ class ClusterDaemon:
         status, active = self.status(), self.member.active
         if self._closing:
             return "closing"
-        # Before the role: a server that loads may retry a refused commit for ever.
+        # First: a server that loads may retry a refused commit for ever.
         is_required = self._config.require_replicated and status.role is not Role.STANDBY
         if is_required and not status.replicated:
             return "the database has no synchronous standby, and the server requires one"

@@ -1,6 +1,6 @@
 """ClusterServer: the server of a member of a cluster while it has the lease.
 
-The member's thread makes, starts and closes a server.
+For the member's thread.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from purgatory.service.server_assembly import ServerAssembly
 from purgatory.service.store.contract import SERVER_KEYS, Store
 from purgatory.service.store.lease import HeldLease
 
-#: Most seconds for requests in flight when a server hands over.
+#: Most seconds for requests in flight.
 CLOSE_S: Final = 1.0
 
 
@@ -36,7 +36,7 @@ class ClusterServer:
         self._open_store = open_store
         self._store: Store | None = None
         self._keys = KeyMark.of(authenticator)
-        #: Reads the figures for the page; None before the start.
+        #: None before the start.
         self.reader: StatusReader | None = None
         self.assembly: ServerAssembly = ServerAssembly(
             config, authenticator, cluster=cluster, open_store=self._open, guard=lease.is_valid

@@ -24,10 +24,10 @@ class Role(StrEnum):
     """The role of a server."""
 
     STANDBY = "standby"
-    #: The server has taken over, and reads the store.
+    #: Reads the store after a takeover.
     LOADING = "loading"
     ACTIVE = "active"
-    #: The server answers requests in flight, and takes no others.
+    #: Answers requests in flight, and takes no others.
     CLOSING = "closing"
 
 
@@ -35,11 +35,11 @@ class Role(StrEnum):
 class ClusterStatus:
     """The state of a single server.
 
-    `address`: of this server, as clients reach it. `active`: of the active server, empty if
-    unknown. `epoch`: the last seen. `replicated`: whether commits wait for a synchronous standby of
-    the database; None: not known yet. `standbys`: addresses. `takeovers`: of this process.
-    `beat_age_s`: seconds since the last beat of the active server. `overdue_s`: seconds since the
-    active server's lease ended. `drift_ms`: service time minus the database's clock.
+    `address`: as clients reach it. `active`: of the active server, or empty. `epoch`: the last
+    seen. `replicated`: whether commits wait for a synchronous standby of the database; None: not
+    known yet. `standbys`: addresses. `takeovers`: of this process. `beat_age_s`: since the last
+    beat of the active server. `overdue_s`: since the end of the active server's lease. `drift_ms`:
+    service time minus the database's clock.
     """
 
     role: Role
@@ -81,7 +81,7 @@ class ClusterCollector(Collector):
         self._status = status
 
     def describe(self) -> Iterable[Metric]:
-        """Return the metrics' names, for a registry's check."""
+        """See `Collector`."""
         return _metrics(ClusterStatus(role=Role.STANDBY, address=""))
 
     def collect(self) -> Iterable[Metric]:
@@ -111,15 +111,14 @@ def _metrics(status: ClusterStatus) -> Iterator[Metric]:
 
 
 class JoinedRegistry(CollectorRegistry):
-    """A registry that also shows the metrics of `joined`."""
+    """A registry that also shows the metrics of `joined`, the active server's."""
 
     def __init__(self) -> None:
         super().__init__()
-        #: Of the active server.
         self.joined: CollectorRegistry | None = None
 
     def collect(self) -> Iterable[Metric]:
-        """Yield the metrics of both."""
+        """See `CollectorRegistry`."""
         yield from super().collect()
         if (joined := self.joined) is not None:
             yield from joined.collect()

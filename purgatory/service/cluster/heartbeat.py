@@ -1,10 +1,9 @@
 """Heartbeat: renews the lease of the active server, and finds out when it is lost.
 
-The thread `service-lease` owns the row's connection from `start` to `stop`. It beats, and looks for
-a request to hand over. While the database does not answer, the thread retries: the lease ends by
-itself meanwhile, and is valid again with the next beat unless another server has taken over. The
-thread ends with `stop`, or once the lease is lost. `start` and `stop` are for one other thread, the
-figures for any.
+The thread `service-lease` owns the row's connection from `start` to `stop`, or until the lease is
+lost. While the database does not answer, the thread retries: the lease ends by itself meanwhile,
+and is valid again with the next beat unless another server has taken over. `start` and `stop` are
+for another thread, the figures for any.
 """
 
 import logging
@@ -15,11 +14,11 @@ from typing import Final
 from _purgatory_cpython.threads import InterruptibleThread
 from purgatory.errors import StoreError
 from purgatory.service.cluster.store_lease import StoreLease
+from purgatory.service.server.store_activity import NS_PER_S
 from purgatory.service.store.lease import LeaseRow, SeenLease
 
 log: logging.Logger = logging.getLogger(__name__)
 
-_NS_PER_S: Final = 1_000_000_000
 #: Beats in `takeover_after`.
 BEATS: Final = 4
 #: Seconds between two looks.
@@ -31,10 +30,7 @@ TAKEN: Final = "another server has taken over"
 
 
 class Heartbeat:
-    """Keeps `lease`, whose row is `row`.
-
-    Calls `on_handover` at each look that shows a request to hand over.
-    """
+    """Keeps `lease`, whose row is `row`; calls `on_handover` at a request to hand over."""
 
     def __init__(
         self,
@@ -46,18 +42,17 @@ class Heartbeat:
     ) -> None:
         self._row = row
         self._lease = lease
-        self._beat_every_ns = int(takeover_after / BEATS * _NS_PER_S)
+        self._beat_every_ns = int(takeover_after / BEATS * NS_PER_S)
         self._on_handover = on_handover
         self._stopped = threading.Event()
         self._thread = InterruptibleThread(target=self._run, name="service-lease", daemon=True)
-        #: When the last successful beat was sent, by the boot clock.
+        #: When the last successful beat was sent.
         self.beat_ns: int = lease.boot_ns()
         self._next_count_ns = 0
-        #: The last look; None before the first.
+        #: The last look.
         self.last: SeenLease | None = None
-        #: The addresses of the standbys.
         self.standbys: list[str] = []
-        #: Why the last step has failed; empty if not.
+        #: Why the last step has failed.
         self.trouble: str = ""
 
     def start(self) -> None:
@@ -108,13 +103,13 @@ class Heartbeat:
         lease.saw(seen, reading.clock_ms)
         self.last = seen
         if sent_ns >= self._next_count_ns:
-            self._next_count_ns = sent_ns + int(COUNT_S * _NS_PER_S)
+            self._next_count_ns = sent_ns + int(COUNT_S * NS_PER_S)
             self.standbys = live_standbys(self._row)
         if seen.handover:
             self._on_handover()
 
 
-#: Seconds without a look after which a standby is gone.
+#: A standby without a look for so many seconds is gone.
 GONE_S: Final = 3.0
 
 

@@ -1,4 +1,4 @@
-"""KeyCheck: compares a server's keys with those of the active server, at its start. One thread.
+"""KeyCheck: compares a server's keys with the active server's, at its start. One thread.
 
 Clients know one public key of all servers. Without a check a wrong key would show only after a
 takeover.

@@ -9,20 +9,20 @@ from collections.abc import Callable
 from typing import Final
 
 from purgatory.service.platform import boot_ns
+from purgatory.service.server.store_activity import NS_PER_S
 from purgatory.service.store.lease import SeenLease
 
-_NS_PER_S: Final = 1_000_000_000
-#: Most seconds that the holder gets after the database was away.
+#: Most seconds of that moment.
 RETURN_S: Final = 1.5
-#: Seconds after a handover in which the old active server leaves the lease to others.
+#: After a handover the old server takes no lease for so many seconds.
 YIELD_S: Final = 5.0
 
 
 class LeaseWatch:
     """Watches the lease for a standby with the id `holder`.
 
-    `takeover_after`: seconds. `handed_over`: the epoch of the lease just handed over, which this
-    server leaves to others for YIELD_S.
+    `handed_over`: the epoch of the lease just handed over, which this server leaves to others for
+    YIELD_S.
     """
 
     def __init__(
@@ -35,17 +35,17 @@ class LeaseWatch:
     ) -> None:
         self._holder = holder
         self._boot_ns = boot_ns
-        self._patience_ns = int(takeover_after * _NS_PER_S)
-        self._return_ns = int(min(takeover_after, RETURN_S) * _NS_PER_S)
+        self._patience_ns = int(takeover_after * NS_PER_S)
+        self._return_ns = int(min(takeover_after, RETURN_S) * NS_PER_S)
         self._handed_over = handed_over
-        self._yields_until_ns = boot_ns() + int(YIELD_S * _NS_PER_S)
+        self._yields_until_ns = boot_ns() + int(YIELD_S * NS_PER_S)
         #: None before the first look.
         self.last: SeenLease | None = None
         self._same_since_ns = 0
         self._back_since_ns: int | None = None  # None: the last look has failed
 
     def failed(self) -> None:
-        """Note a failed look: the database is away."""
+        """Note a failed look."""
         self._back_since_ns = None
 
     def saw(self, seen: SeenLease) -> bool:
@@ -68,4 +68,4 @@ class LeaseWatch:
 
     def silent_s(self) -> float:
         """Return the seconds since a look showed a write of the holder. Any thread."""
-        return 0.0 if self.last is None else (self._boot_ns() - self._same_since_ns) / _NS_PER_S
+        return 0.0 if self.last is None else (self._boot_ns() - self._same_since_ns) / NS_PER_S

@@ -2,9 +2,8 @@
 
 The thread `service-member` runs the life. A fenced server stands by again, in the same process. A
 planned end, by `stop` or a request to hand over, answers requests in flight and leaves the lease
-without a holder, so a standby takes over at once. While the database is away the member waits.
-
-A failure that another server would have as well ends the member; see `failure`. One thread makes,
+without a holder, so a standby takes over at once. While the database is away the member waits. A
+failure that another server would have as well ends the member; see `failure`. One thread makes,
 starts and stops a member; `status` is for any.
 """
 
@@ -24,27 +23,27 @@ from purgatory.service.cluster.standby_socket import StandbySocket
 from purgatory.service.cluster.store_lease import StoreLease
 from purgatory.service.cluster.takeover import take_over
 from purgatory.service.platform import boot_ns
+from purgatory.service.server.store_activity import NS_PER_S
 from purgatory.service.store.lease import LeaseRow, SeenLease
 
 log: logging.Logger = logging.getLogger(__name__)
 
-_NS_PER_S: Final = 1_000_000_000
-# Seconds between two looks of a standby during a handover.
+# Seconds between two looks during a handover.
 _HANDOVER_LOOK_S: Final = 0.02
 # Seconds between two registrations as a standby.
 _REGISTER_S: Final = 1.0
-# Seconds between two attempts while the database is away.
+# Seconds between two attempts.
 _RETRY_S: Final = 0.1
 
 
 class Member:
     """One server of several over one store.
 
-    `open_row(holder, address)` returns the row of the lease for a holder's id. `listen(active)`
-    returns the bound listener of a standby; `active` returns the address of the active server.
-    `make_active(lease)` returns the server for a lease. `address`: as clients reach this server;
-    empty: the bound address. The member's thread calls `on_change` when the role or the active
-    server has changed, and `on_end` last.
+    `open_row(holder, address)` returns the row of the lease. `listen(active)` returns the bound
+    listener of a standby; `active` returns the address of the active server. `make_active(lease)`
+    returns the server for a lease. `address`: as clients reach this server; empty: the bound
+    address. The member's thread calls `on_change` when the role or the active server has changed,
+    and `on_end` last.
     """
 
     def __init__(
@@ -71,15 +70,15 @@ class Member:
         self._thread = InterruptibleThread(target=self._run, name="service-member", daemon=True)
         self._stopping = threading.Event()
         self._handover = threading.Event()
-        self._wake = threading.Event()  # ends the wait of the active member
+        self._wake = threading.Event()  # while active
         self.address: str = address
         #: Why the member has ended by itself.
         self.failure: Exception | None = None
-        #: None while the member stands by.
+        #: None on standby.
         self.active: ClusterServer | None = None
         self._role = Role.STANDBY
         self._takeovers = 0
-        self._handed_over: int | None = None  # the epoch of the last lease, if it was handed over
+        self._handed_over: int | None = None  # the epoch of the last lease, if so
         self._row: LeaseRow | None = None
         self._listener: StandbySocket | None = None
         # For the page, before the first row is open.
@@ -174,7 +173,7 @@ class Member:
             try:
                 seen = row.look(register=is_due)
                 if now_ns >= next_count_ns:
-                    next_count_ns = now_ns + int(COUNT_S * _NS_PER_S)
+                    next_count_ns = now_ns + int(COUNT_S * NS_PER_S)
                     self._standbys = live_standbys(row)
             except StoreError as error:
                 self._note_trouble(error)
@@ -184,7 +183,7 @@ class Member:
                 log.warning("the database answers again")
                 self._trouble = False
             if is_due:
-                next_register_ns = now_ns + int(_REGISTER_S * _NS_PER_S)
+                next_register_ns = now_ns + int(_REGISTER_S * NS_PER_S)
             if self._watch.saw(seen):
                 return seen
             if told != self._active_address():
@@ -261,7 +260,7 @@ class Member:
     def _release_lease(self, row: LeaseRow, lease: StoreLease) -> None:
         """Leave the row without a holder, if this server is still the holder.
 
-        Also with a lost lease: the database may have lost another server's commit.
+        Also after a loss: the database may have lost another server's commit.
         """
         try:
             row.release(lease.read_clock())
@@ -296,7 +295,7 @@ class Member:
             beat_age_s=(
                 watch.silent_s()
                 if heartbeat is None
-                else (self._boot_ns() - heartbeat.beat_ns) / _NS_PER_S
+                else (self._boot_ns() - heartbeat.beat_ns) / NS_PER_S
             ),
             overdue_s=0.0 if lease is None or lease.lost else lease.overdue_s(),
             drift_ms=0 if seen is None else seen.drift_ms,

@@ -12,7 +12,7 @@ from purgatory.version import package_version
 if TYPE_CHECKING:
     from purgatory.service.cluster.cluster_status import ClusterStatus
 
-# A row of the charts, without its first figure: nothing happens here.
+# A row of the charts after its first figure.
 _NOTHING: Final = (0, 0, 0, 0, 0, 0, 0)
 
 
@@ -31,7 +31,7 @@ class StandbyPage:
         return time.monotonic() - self._started
 
     def read(self) -> dict[str, Any]:
-        """Return the status in JSON's types; the figures are 0."""
+        """See `StatusReader`; the figures are 0."""
         status = self._status()
         outcomes = dict.fromkeys(("completed", "failed", "expired", "cancelled"), 0)
         return {
@@ -50,5 +50,5 @@ class StandbyPage:
         }
 
     def sample(self) -> tuple[float, ...]:
-        """Return a row of the charts."""
+        """See `StatusReader`."""
         return (self.uptime_s, *_NOTHING)

@@ -1,7 +1,6 @@
-"""StandbySocket: tells clients the address of the active server.
+"""StandbySocket: tells clients the address of the active server, at this server's address.
 
-The socket binds this server's own address. The thread `service-standby` owns the socket; another
-thread starts and closes the `StandbySocket`.
+The thread `service-standby` owns the socket; another thread starts and closes the `StandbySocket`.
 """
 
 import contextlib
@@ -27,11 +26,11 @@ from purgatory.service.server.watchdog import Watchdog
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Most answers queued for a connection, and most messages answered at once.
+# Most answers queued for a connection, and messages answered at once.
 _FRAMES: Final = 16
 # Most bytes of a client's message.
 _MESSAGE_BYTES: Final = 4 << 20
-# Milliseconds between two looks at the number of connections.
+# Between two looks at the connections.
 _LOOK_MS: Final = 1000
 _CLOSED_MS: Final = int(1000 * CLOSED_S)
 
@@ -39,8 +38,8 @@ _CLOSED_MS: Final = int(1000 * CLOSED_S)
 class StandbySocket:
     """Binds `address`; `active` returns the address of the active server, empty without any.
 
-    `secure` guards the socket, see `SocketSecurity`. With more than `most_descriptors` descriptors
-    open, the socket accepts no connection; 0: no limit. `max_memory`: bytes, see `looks_at_peers`.
+    `secure`: see `SocketSecurity`. With more than `most_descriptors` descriptors open, the socket
+    accepts no connection; 0: no limit. `max_memory`: bytes, see `looks_at_peers`.
     """
 
     def __init__(

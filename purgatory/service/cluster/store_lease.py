@@ -11,22 +11,21 @@ from typing import Final
 
 from purgatory.service.platform import boot_ns
 from purgatory.service.server.clock import NS_PER_MS
+from purgatory.service.server.store_activity import NS_PER_S
 from purgatory.service.store.lease import ClockReading, SeenLease
 
-_NS_PER_S: Final = 1_000_000_000
-#: The part of `takeover_after` by which a lease ends earlier: clocks differ in speed, and a frame
-#: takes a moment from `is_valid` to the socket.
+#: A lease is shorter by this part of `takeover_after`: clocks differ in speed, and a frame takes a
+#: moment from `is_valid` to the socket.
 MARGIN: Final = 0.1
-# The error of a difference of two readings in whole milliseconds, one rounded up.
+# Of a difference of two readings in whole milliseconds, one rounded up.
 _ROUNDING_MS: Final = 2
 
 
 class StoreLease:
     """The lease of a holder; see `HeldLease`.
 
-    `taken`: the row as the takeover left it; the service time goes on from there when the answer
-    has come. `takeover_after`: seconds. `sent_ns`: when the takeover was sent. `on_lost`: called
-    once, by the thread that notices the loss.
+    `taken`: the row after the takeover; the service time goes on from there when the answer has
+    come. `sent_ns`: when the takeover was sent. The thread that notices the loss calls `on_lost`.
     """
 
     def __init__(
@@ -43,12 +42,12 @@ class StoreLease:
         self._lock = threading.Lock()
         self.epoch: int = taken.epoch
         self.clock_offset_ns: int = taken.clock_ms * NS_PER_MS - boot_ns()
-        # Most milliseconds by which the database's clock is ahead of the service time. Counted from
-        # the sending: else the next holder would make up for the time that the answer took, and
+        # By how much the database's clock is ahead of the service time, at most. Counted from the
+        # sending: else the next holder would make up for the time that the answer took, and
         # operations submitted meanwhile would expire early.
         sent_ms = (sent_ns + self.clock_offset_ns) // NS_PER_MS
         self._database_ahead_ms = _ahead_ms(taken, sent_ms)
-        self._duration_ns = int(takeover_after * (1 - MARGIN) * _NS_PER_S)
+        self._duration_ns = int(takeover_after * (1 - MARGIN) * NS_PER_S)
         self._valid_until_ns = sent_ns + self._duration_ns
         self._on_lost = on_lost
         #: Why the lease is lost; empty until then.
@@ -83,8 +82,8 @@ class StoreLease:
         return self._boot_ns() < self._valid_until_ns
 
     def overdue_s(self) -> float:
-        """Return for how many seconds the lease has not been valid; 0 if valid."""
-        return max(0.0, (self._boot_ns() - self._valid_until_ns) / _NS_PER_S)
+        """Return for how many seconds the lease has not been valid."""
+        return max(0.0, (self._boot_ns() - self._valid_until_ns) / NS_PER_S)
 
     def renewed(self, sent_ns: int) -> None:
         """See `HeldLease`."""
@@ -109,5 +108,5 @@ class StoreLease:
 
 
 def _ahead_ms(seen: SeenLease, clock_ms: int) -> int:
-    """Return by how much the database's clock, rounded up, was ahead of the time `clock_ms`."""
+    """Return by how much the database's clock, rounded up, was ahead of `clock_ms`."""
     return seen.clock_ms - seen.drift_ms + 1 - clock_ms

@@ -22,10 +22,7 @@ class HandoverRefused(PurgatoryError):
 
 @dataclass(frozen=True, slots=True)
 class StoreReport:
-    """The servers over a single database at a moment.
-
-    `is_alive`: the active server has written during the look. `standbys`: their addresses.
-    """
+    """The servers over a database. `is_alive`: the active server has written during the look."""
 
     seen: SeenLease
     is_alive: bool
@@ -56,7 +53,7 @@ def hand_over(
     wait: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> SeenLease:
-    """Have the active server hand over; wait up to `patience_s` for the next, and return its row.
+    """Have the active server hand over; wait up to `patience_s` for the next, return its row.
 
     Raises HandoverRefused, StoreError.
     """

@@ -1,9 +1,9 @@
 """The takeover: a standby raises the epoch, and so becomes the active server. One thread.
 
 The order matters. First the epoch: from then on no commit of the old holder succeeds. The session
-of a vanished host may lock the row of the lease for hours: so the standby asks with a short
-time-out, and ends the sessions of the old epoch until the row is free. Then the standby ends the
-remaining sessions: they may hold other rows. Only then may it load.
+of a vanished host may lock the row for hours: so the standby asks with a short time-out, and ends
+the sessions of the old epoch until the row is free. Then the standby ends the remaining sessions:
+they may hold other rows. Only then may it load.
 """
 
 import logging
@@ -27,8 +27,8 @@ def take_over(
 ) -> StoreLease | None:
     """Take over from the holder that was `seen`; return the lease. Raises StoreError.
 
-    None: the holder has written meanwhile, another server was faster, the answer came after the end
-    of the lease (the service time would be late), or `stopped` returns True.
+    None: the holder has written meanwhile, another server was faster, the lease ended before the
+    answer (the service time would be late), or `stopped` returns True.
     """
     while not stopped():
         sent_ns = boot_ns()

@@ -41,7 +41,7 @@ ENDPOINTS: Final = (
 
 _DOCUMENT: Final = Response(document(ENDPOINTS), media_type="application/vnd.oai.openapi+json")
 _Answer = Endpoint | Response | Callable[[Health], Awaitable[Response]]
-# The answers by path, or by the part before a name, and method. Only endpoints need a token.
+# By path, or its part before a name, and by method. Only endpoints need a token.
 _METHODS: Final[dict[str, dict[str, _Answer]]] = {
     "/healthz": {"GET": PlainTextResponse("ok\n")},
     "/readyz": {"GET": Health.readiness},
@@ -50,7 +50,6 @@ _METHODS: Final[dict[str, dict[str, _Answer]]] = {
     "/v1/openapi.json": {"GET": _DOCUMENT},
     **{path: {"GET": answer} for path, answer in console_files().items()},
 }
-# Endpoints whose path goes on after a name.
 _ACTIONS: Final = [each for each in ENDPOINTS if each.suffix]
 for each in ENDPOINTS:
     if each not in _ACTIONS:
@@ -115,7 +114,6 @@ class _Api:
 
 
 def _methods_of(scope: Scope) -> dict[str, _Answer]:
-    """Return the answers for a request's path, by method; empty for an unknown path."""
     raw_path: bytes = scope["raw_path"]
     for prefix, methods in _METHODS.items():
         if prefix.endswith("/") and raw_path[: len(prefix)] == prefix.encode() != raw_path:

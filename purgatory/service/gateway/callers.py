@@ -1,7 +1,7 @@
 """Callers: each token's rights and its connection to the server.
 
-A client name has one connection, made with its first request, a second while streams of its
-outcomes are open, and more for taking jobs. Used by the gateway's event loop.
+A client name has a connection, made with its first request, a second while streams of its outcomes
+are open, and more for taking jobs. Used by the gateway's event loop.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from purgatory.service.rare_log import RareLog
 class Caller(NamedTuple):
     """The rights of a request's token, and its name's connections.
 
-    `check` raises ApiError or NotAllowed once the token is revoked or lacks the right: handlers
+    `check` raises ApiError or NotAllowed once the token is revoked or lacks the right. Handlers
     call `check` after each wait.
     """
 
@@ -43,10 +43,7 @@ class Caller(NamedTuple):
     max_wait: float
 
     def seen(self, client: str | None) -> str | None:
-        """Return the client that a request is about; None: all, with `administer`.
-
-        Raises NotAllowed.
-        """
+        """Return the client that a request is about; None: all. Raises NotAllowed."""
         if not self.access.own_only:
             return client
         if client not in (None, self.name):
@@ -74,7 +71,7 @@ class Caller(NamedTuple):
 class Callers:
     """Finds the caller of a request by its token, `Authorization: Bearer TOKEN`.
 
-    `max_wait`: most seconds that a request waits for jobs.
+    A request waits up to `max_wait` seconds for jobs.
     """
 
     def __init__(self, tokens: TokenStore, connector: Connector, max_wait: float) -> None:
@@ -88,7 +85,7 @@ class Callers:
     def of(self, request: Request, right: str | None) -> Caller:
         """Return the caller of a request; connect its name at the first call.
 
-        Raises ApiError without a good token, NotAllowed without the right (None: no right needed).
+        Raises ApiError without a good token, NotAllowed without the right.
         """
         access = self._allowed(request, right)
         check = partial(self._allowed, request, right)
@@ -113,7 +110,7 @@ class Callers:
         return access
 
     def access_of(self, request: Request) -> Access:
-        """Return the rights of a request's token. Raises ApiError without a good token."""
+        """Return the rights of a request's token. Raises ApiError."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         access = self._find(token.strip()) if scheme.lower() == "bearer" else None
         if access is None:
@@ -124,7 +121,7 @@ class Callers:
     def _find(self, token: str) -> Access | None:
         try:
             return self._tokens.find(token)
-        except KeysError as error:  # its text has a path and a line of the file: not for peers
+        except KeysError as error:  # its text is not for peers
             self._unreadable.add(str(error))
             text = "the gateway cannot read its tokens: its log says why"
             raise ApiError(503, "unavailable", text) from error
@@ -136,7 +133,7 @@ class Callers:
         closing.add_done_callback(self._closing.discard)
 
     def end_waits(self) -> None:
-        """End the streams and the waits for jobs."""
+        """See `Caller`."""
         for caller in self._callers.values():
             caller.end_waits()
 
@@ -148,14 +145,14 @@ class Callers:
 
 
 def check_right(access: Access, right: str) -> None:
-    """Raise NotAllowed unless a token has a right."""
+    """Raise NotAllowed without a right."""
     if not access.has(right):
         given = ", ".join(access.rights)
         raise NotAllowed(f"this needs the right {right!r}; this token has {given}")
 
 
 class Connector:
-    """Connects to the server at `address`, with `options` of `Client`."""
+    """Connects to `address`, with `options` of `Client`."""
 
     def __init__(self, address: str, options: dict[str, Any]) -> None:
         self._address = address

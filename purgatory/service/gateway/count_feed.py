@@ -1,7 +1,6 @@
 """CountFeed: the counts of jobs, for streams.
 
-All streams of a client's name share each reading. A slow reading is followed by a longer pause.
-Used by the gateway's event loop.
+All streams of a client's name share each reading. Used by the gateway's event loop.
 """
 
 import asyncio
@@ -20,11 +19,11 @@ from purgatory.service.troubles import all_troubles, in_trouble, why_stuck
 PERIOD_S: Final = 1.0
 #: Most streams of a client's name.
 MOST_STREAMS: Final = 50
-#: The most kinds with counts of their own.
+#: Most kinds with counts of their own.
 MOST_KINDS: Final = 100
-#: The server's name for all further kinds.
+#: All further kinds.
 OTHER: Final = "other"
-# The period is at least so many times as long as the reading.
+# The period is at least so many readings long.
 _SHARE: Final = 10
 
 
@@ -57,21 +56,17 @@ class CountFeed:
             self._streams -= 1
 
     async def _wait(self, seconds: float) -> None:
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._closed.wait()
-        except TimeoutError:
-            return
 
     async def _next(self, *, sees_all: bool) -> tuple[JobCountReport | None, float]:
-        """Return the present reading, and the seconds until the next."""
         reading = self._readings.get(sees_all)
         if reading is None or reading.is_over():
             reading = self._readings[sees_all] = _Reading(self._count(sees_all=sees_all))
         return await reading.result()
 
     async def _count(self, *, sees_all: bool) -> JobCountReport | None:
-        """Read the counts; None while no server answers."""
         client = None if sees_all else self._name
         with contextlib.suppress(RequestTimeout, RequestAbandoned):
             return await read_overview(self._client, client)
@@ -93,17 +88,15 @@ class _Reading:
         self._pause_s = max(PERIOD_S, _SHARE * (monotonic() - self._begun))
 
     def is_over(self) -> bool:
-        """Tell whether the next reading is due."""
         return self._task.done() and monotonic() >= self._begun + self._pause_s
 
     async def result(self) -> tuple[JobCountReport | None, float]:
-        """Return the counts, and the seconds until the next reading."""
         counts = await asyncio.shield(self._task)
         return counts, max(0.0, self._begun + self._pause_s - monotonic())
 
 
 async def read_overview(client: AsyncClient, name: str | None) -> JobCountReport:
-    """Count the jobs and operations of the client `name`; None: of all clients."""
+    """Count the jobs and operations of the client `name`; None: of all."""
     overview, figures = await asyncio.gather(client.overview(client=name), client.stats())
     counts = {
         (kind.kind, state): count
@@ -122,7 +115,7 @@ async def read_overview(client: AsyncClient, name: str | None) -> JobCountReport
 
 
 def counts_of(counts: dict[tuple[str, str], int]) -> JobCountReport:
-    """Return counts by kind and state as a report."""
+    """Return counts as a report."""
     states: dict[str, int] = {}
     kinds: dict[str, dict[str, int]] = {}
     for (kind, state), count in counts.items():

@@ -74,7 +74,6 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def _operation_id(path: str, handler: str) -> str:
-    """Return the endpoint's name in generated programs."""
     words = re.sub(r"\{(\w+)\}", lambda found: "" if found[1] in handler else found[1], path)
     return "".join(word.capitalize() for word in re.findall(r"[a-z0-9]+", f"{words} {handler}"))
 

@@ -17,7 +17,7 @@ from purgatory.service.verbs import VERBS
 
 #: Most bytes of a request's body.
 MAX_BODY_BYTES: Final = 1 << 20
-#: Handlers' arguments beside the body: their place and name in a request.
+#: The place and name of handlers' arguments in a request.
 PLACES: Final = {
     "last_event_id": ("header", "Last-Event-ID"),
     **{
@@ -25,7 +25,7 @@ PLACES: Final = {
         for name in ("after", "state", "kind", "key", "tag", "client", "order", "limit", "cursor")
     },
 }
-#: The name of a request's body, for errors.
+#: For errors.
 BODY: Final = "the body"
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
@@ -39,17 +39,15 @@ _EVENT_HEADERS: Final = {
 
 
 class NoFields(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of an endpoint that takes none; some programs send an empty object."""
+    """A body without fields; some programs send an empty object."""
 
 
 class Endpoint:
     """A method of a path, answered by `handler` with `status`.
 
-    A caller needs the right of `request`; None: any token will do.
-
-    The types of the handler's arguments check requests: `caller`; `data`, the body; `name`, the
-    text in the path; `request`; and the arguments in `PLACES`. The handler returns a struct, or
-    yields events.
+    A caller needs the right of `request`, if any. The types of the handler's arguments check
+    requests: `caller`; `data`, the body; `name`, the text in the path; `request`; and the arguments
+    in `PLACES`. The handler returns a struct, or yields events.
     """
 
     def __init__(
@@ -63,7 +61,6 @@ class Endpoint:
     ) -> None:
         self.method = method
         self.path = path
-        #: The path before and after the name.
         self.prefix: str = path.partition("{")[0]
         self.suffix: str = path.partition("}")[2]
         self.right: str | None = None if request is None else VERBS[request].right
@@ -73,10 +70,9 @@ class Endpoint:
         signature = inspect.signature(handler, eval_str=True)
         self.takes = signature.parameters
         self.body: Any = self.takes["data"].annotation if "data" in self.takes else None
-        #: The type of the body in the document.
+        #: The body's type in the document.
         self.described: Any = getattr(self.body, "described_as", self.body)
         self.reply: Any = signature.return_annotation
-        #: The names of the query's parameters.
         self.queries: list[str] = [
             key for name, (place, key) in PLACES.items() if place == "query" and name in self.takes
         ]
@@ -108,7 +104,7 @@ class Endpoint:
         wanted = self.takes[name]
         if value is None:
             return wanted.default
-        # Only for a number: else the text "null" would mean no filter.
+        # Else the text "null" would mean no filter.
         strict = not isinstance(wanted.default, int)
         kind = wanted.annotation
         return _checked(lambda: msgspec.convert(value, kind, strict=strict), name, kind)
@@ -122,7 +118,7 @@ def endpoint(
 
 
 def decoded(body: bytes | msgspec.Raw, kind: type[msgspec.Struct], name: str) -> Any:
-    """Decode JSON of a type. Raises ApiError, which says where the bad value is."""
+    """Decode JSON of a type. Raises ApiError."""
     if not body:
         raise ApiError(400, "malformed", f"{name} is empty; expected JSON")
     return _checked(lambda: msgspec.json.decode(body, type=kind), name, kind)
@@ -139,7 +135,7 @@ def _checked(decode: Callable[[], Any], name: str, kind: Any) -> Any:
 
 
 def _check_names(request: HttpRequest, expected: Sequence[str]) -> None:
-    """Refuse unknown and repeated parameters of a query: a misspelt filter would list all."""
+    """Refuse unknown and repeated parameters: a misspelt filter would list all."""
     for name in request.query_params:
         if name not in expected:
             text = f"query has {name!r}; expected {', '.join(expected) or 'no parameter'}"
@@ -160,7 +156,7 @@ async def _body(request: HttpRequest) -> bytes:
 def _text(raw_path: bytes, prefix: str, suffix: str) -> str:
     """Return the text after `prefix` and before `suffix` in a request's path. Raises ApiError.
 
-    The path itself would not tell `a%2Fb` from `a/b`, nor keep `a//b`.
+    The decoded path would not tell `a%2Fb` from `a/b`, nor keep `a//b`.
     """
     try:
         text = raw_path.removeprefix(prefix.encode()).removesuffix(suffix.encode())

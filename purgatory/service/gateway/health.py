@@ -16,7 +16,7 @@ from purgatory.service.process_metrics import register_process_metrics
 
 #: Seconds that the server has to answer.
 PATIENCE_S: Final = 2.0
-# The client name of the gateway itself.
+# The gateway's own client name.
 _NAME: Final = "gateway"
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
@@ -31,9 +31,8 @@ class Health(Collector):
         self._registry = CollectorRegistry()
         self._registry.register(self)
         register_process_metrics(self._registry)
-        # By method and status.
         self._requests: dict[tuple[str, str], int] = {}
-        #: How many requests are under way.
+        #: Requests under way.
         self.open: int = 0
 
     def collect(self) -> Iterable[Metric]:
@@ -74,10 +73,8 @@ class Health(Collector):
             self._client = self._connector.client(_NAME)
         try:
             await self._client.stats()
-        except Refused:  # an answer, too
-            return ""
         except ServiceError as error:
-            return str(error)
+            return "" if isinstance(error, Refused) else str(error)  # a refusal is an answer, too
         return ""
 
     async def metrics(self) -> Response:

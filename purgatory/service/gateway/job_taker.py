@@ -1,7 +1,7 @@
 """JobTaker: takes leases of jobs for equal requests, over a connection to the server.
 
-The leases are detached: they last for their time without the connection, and each gateway can keep
-and end them. Used by the gateway's event loop.
+The leases are detached: they outlast the connection, and each gateway can keep and end them. Used
+by the gateway's event loop.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from purgatory.service.protocol import MAX_ROOM, How, LeasedJob, LeaseEnd
 
 
 class Ask(NamedTuple):
-    """The wishes of requests; equal requests share a `JobTaker`."""
+    """Equal asks share a `JobTaker`."""
 
     kinds: tuple[str, ...]
     max_attempts: int
@@ -36,7 +36,6 @@ class _Waiting:
         return 0 if self.is_over.is_set() else self.limit
 
     def give(self, jobs: list[LeasedJob]) -> list[LeasedJob]:
-        """Take as many jobs as fit; return the rest."""
         room = self.limit - len(self.jobs)
         self.jobs += jobs[:room]
         if self.jobs:
@@ -85,7 +84,6 @@ class JobTaker:
     async def _wait(
         self, waiting: _Waiting, seconds: float, gone: Coroutine[Any, Any, None]
     ) -> bool:
-        """Wait for jobs; return whether the program hung up."""
         hanging_up = asyncio.ensure_future(gone)
         hanging_up.add_done_callback(lambda _: waiting.is_over.set())
         try:
@@ -115,7 +113,7 @@ class JobTaker:
         return self._client.calls.job_calls.ask(link)
 
     def _on_jobs(self, jobs: list[LeasedJob]) -> None:
-        """Hand jobs to the event loop. Called by the client's I/O thread."""
+        """For the client's I/O thread."""
         with contextlib.suppress(RuntimeError):  # a closed loop: the leases end by themselves
             self._loop.call_soon_threadsafe(self._receive, jobs)
 
@@ -140,7 +138,7 @@ class JobTaker:
         await self._client.close()
 
 
-#: Most different `Ask`s of a client name at a time.
+#: Most different `Ask`s of a client name.
 MAX_TAKERS: Final = 16
 
 
@@ -153,7 +151,7 @@ class JobTakers:
         self._closing: set[asyncio.Task[None]] = set()
 
     def of(self, ask: Ask) -> JobTaker:
-        """Return the taker for an `Ask`. Raises ApiError if too many exist."""
+        """Return the taker for an `Ask`. Raises ApiError."""
         taker = self._takers.pop(ask, None)
         if taker is None:
             self._make_room()

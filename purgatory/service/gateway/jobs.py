@@ -106,7 +106,7 @@ async def look(caller: Caller, name: str) -> JobDetails:
 
 @endpoint("PATCH", "/v1/jobs/{job_id}", RescheduleJobs, "Move a job")
 async def reschedule(caller: Caller, name: str, data: RescheduleRequest) -> Done:
-    """Move a job to another time; not a running or ended job."""
+    """Move a job to another time, unless it runs, is dead or has ended."""
     await _status(caller, name)
     return Done(await caller.client.reschedule_job(name, data.delay, at=data.at))
 
@@ -136,7 +136,7 @@ async def retry(caller: Caller, name: str) -> Done:
 
 
 async def _status(caller: Caller, job_id: str) -> JobStatus:
-    """Return a job that the caller may see; its owner never changes. Raises ApiError."""
+    """Return a job that the caller may see. Raises ApiError."""
     status = await caller.client.job(job_id)
     if status is None or (caller.access.own_only and status.client != caller.name):
         raise ApiError(404, "unknown", f"job {job_id!r} is not known")

@@ -1,7 +1,7 @@
 """`/v1/leases`: be a worker: take due jobs, keep their leases, and end them.
 
 Any program that knows a lease's name may keep or end it, at any gateway of the server: gateways
-store no leases. If the program vanishes, the lease ends by time.
+store no leases.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from purgatory.service.gateway.messages import (
 from purgatory.service.protocol import Finish, How, Keep, Lease, LeasedJob, LeaseEnd, Work
 from timingwheel.lowlevel import to_ms
 
-# Seconds until the second attempt, and most between two, as for a `Worker`.
+# See `backoff_s`; as for a `Worker`.
 _RETRY_DELAY_S: Final = 1.0
 _MAX_RETRY_DELAY_S: Final = 600.0
 
@@ -120,7 +120,7 @@ def _end_of(name: str, how: How) -> LeaseEnd:
 
 
 def _numbers(name: str) -> tuple[int, int, int]:
-    """Return the parts of a lease's name: the job's number, the token and the attempt."""
+    """Return the job's number, the token and the attempt."""
     number, token, attempt = name.split(".")
     return int(number), int(token), int(attempt)
 

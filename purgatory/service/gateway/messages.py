@@ -1,7 +1,8 @@
 """The JSON bodies of the API; the OpenAPI document has these types and docstrings.
 
-Times are seconds, moments whole milliseconds of Unix time (`_ms`). Values and payloads are any
-JSON. Past 400 lines: the list of all bodies.
+Times are seconds, moments Unix milliseconds (`_ms`). Values and payloads are any JSON.
+
+Past 400 lines: the list of all bodies.
 """
 
 import base64
@@ -22,7 +23,6 @@ Duration = (
 )
 Text = Annotated[str, Meta(min_length=1, max_length=1024)]
 Name = Annotated[str, Meta(max_length=1024)]
-#: In queries: most items of a page.
 PageLimit = Annotated[int, Meta(ge=1, le=500, description="so many at most")]
 JobState = Literal["scheduled", "ready", "running", "retrying", "done", "dead", "cancelled"]
 Moment = Annotated[datetime, Meta(tz=True, description="as 2027-03-01T09:00:00+01:00")]
@@ -47,12 +47,10 @@ class OperationRequest(Struct, forbid_unknown_fields=True):
 class JobRequest(Struct, forbid_unknown_fields=True):
     """A job for the workers of the token's client: a worker runs the job, at least once.
 
-    It is due in `delay`, or `at` a moment: one of the two is required. `kind` chooses the worker's
-    handler, which gets `payload`. With the `job_id` of a known job the request changes nothing. The
-    server remembers a `job_id` for `unique_for` after the job's end (default: its configuration's
-    time). An event of any key of `unless` cancels the job, unless it runs or has ended. Of a
-    kind, jobs of a higher `priority` come first. A job that has not begun `start_within` after it
-    was due is cancelled.
+    It is due in `delay`, or `at` a moment; one is required. `kind` chooses the worker's handler.
+    For `job_id` and `unique_for` see `OperationRequest`. An event of any key of `unless` cancels
+    the job, unless it runs or has ended. Of a kind, jobs of a higher `priority` come first. A job
+    that has not begun `start_within` after it was due is cancelled.
     """
 
     delay: Duration | None = None
@@ -75,7 +73,7 @@ class JobReceipt(Struct):
 
 
 class RescheduleRequest(Struct, forbid_unknown_fields=True):
-    """A new time of a job: in `delay` from now, or `at` a moment; one of the two is required."""
+    """A new time of a job: in `delay` from now, or `at` a moment; one is required."""
 
     delay: Duration | None = None
     at: Moment | None = None
@@ -87,8 +85,8 @@ class JobReport(Struct):
     `due_ms`: of the job or, while retrying, of the next attempt. `began_ms`: of the latest attempt
     since the server's start. `attempts`: how many run or have ended. `error`: of the last failed
     attempt, until the job is done or moved; or why the job was cancelled. `why`: why a ready job
-    does not run. `result`: the handler's. `left_out`: how many bytes of result and payload a list
-    leaves out: both are null there.
+    does not run. `left_out`: how many bytes of result and payload a list leaves out: both are null
+    there.
     """
 
     job_id: str
@@ -157,8 +155,8 @@ class RepeatRequest(Struct, forbid_unknown_fields=True):
 class RepeatReport(Struct):
     """A repeat of a client: `every` and `jitter` are seconds.
 
-    `next_ms`: when the next job is due; null while paused. `last_ms`: when the last job was due.
-    `skipped`: how many times had no job because of `overlap`.
+    `next_ms`: when the next job is due; null while paused. `last_ms`: when the last was. `skipped`:
+    how many times had no job because of `overlap`.
     """
 
     name: str
@@ -178,7 +176,7 @@ class RepeatReport(Struct):
 
 
 class RepeatList(Struct):
-    """A page of repeats; `cursor` asks for the next. Null: no more."""
+    """A page of repeats; see `JobList`."""
 
     repeats: list[RepeatReport]
     cursor: str | None
@@ -255,7 +253,7 @@ class OperationReport(Struct):
 
 
 class OperationList(Struct):
-    """A page of operations in order of submission; `cursor` asks for the next. Null: no more."""
+    """A page of operations in order of submission; see `JobList`."""
 
     operations: list[OperationReport]
     cursor: int | None
@@ -286,7 +284,7 @@ class JobSelection(DeadSelection):
 class KindCount(Struct):
     """How many jobs of a kind are in each state; states without a job are left out.
 
-    `is_stuck`: ready jobs wait, and no worker takes jobs of the kind; only without a filter.
+    `is_stuck`: no worker takes the ready jobs soon; only without a filter.
     """
 
     kind: str
@@ -297,9 +295,9 @@ class KindCount(Struct):
 class JobCountReport(Struct):
     """How many jobs are in each state, and by kind: the busiest, and `others` together.
 
-    Without a filter kinds in trouble come first. Then there are also `operations` by state, where
-    ended operations count until the server forgets them, and `troubles` of the server and its jobs,
-    in sentences, the worst first.
+    Only without a filter: kinds in trouble come first; `operations` by state, where ended
+    operations count until the server forgets them; `troubles` of the server and its jobs, in
+    sentences, the worst first.
     """
 
     states: dict[str, int]
@@ -310,7 +308,7 @@ class JobCountReport(Struct):
 
 
 class LimitReport(Struct):
-    """The limits of a kind, for all workers of the server; null: there is none."""
+    """The limits of a kind, for all workers; null: no limit."""
 
     kind: str
     paused: bool
@@ -395,16 +393,16 @@ class Acknowledgement(Struct, forbid_unknown_fields=True):
     numbers: Annotated[list[Annotated[int, Meta(ge=1, le=2**63 - 1)]], Meta(max_length=512)]
 
 
-#: A lease, as a `LeasedJobReport` names it.
+#: See `LeasedJobReport`.
 LeaseName = Annotated[str, Meta(pattern=r"^[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,9}$")]
 _Leases = Annotated[list[LeaseName], Meta(max_length=512)]
 
 
 class TakeRequest(Struct, forbid_unknown_fields=True):
-    """Ask for up to `limit` jobs of some kinds that are due.
+    """Ask for up to `limit` due jobs of some kinds.
 
     If no job is due, the gateway answers with the first jobs, or after `wait` (the gateway has a
-    limit). Each job is leased for `lease`. After `max_attempts` failures a job is dead.
+    limit). After `max_attempts` failures a job is dead.
     """
 
     kinds: Annotated[list[Name], Meta(min_length=1, max_length=100)]
@@ -481,9 +479,9 @@ class LeaseResults(Struct):
 
 
 def as_json(value: Any) -> msgspec.Raw:
-    """Return a value of MessagePack as JSON, bytes as base64.
+    """Return a value as JSON; bytes, or a value without a form in JSON, as base64.
 
-    A value without a form in JSON, as a map with lists as keys: base64 of its MessagePack.
+    The latter: of its MessagePack, as for a map with lists as keys.
     """
     try:
         return msgspec.Raw(msgspec.json.encode(value))
@@ -492,12 +490,12 @@ def as_json(value: Any) -> msgspec.Raw:
 
 
 def seconds(duration: float | str, name: str) -> float:
-    """Return a `Duration` in seconds. Raises ValueError, which names the field."""
+    """Return a `Duration` in seconds. Raises ValueError."""
     return named_duration(duration, name) if isinstance(duration, str) else duration
 
 
 def report(kind: type[Report], message: Any, **more: Any) -> Report:
-    """Return a message of the server as a report with the same fields, and `more`."""
+    """Return a message of the server as a report, and `more` fields."""
     names = [name for name in kind.__struct_fields__ if name not in more]
     fields = {name: getattr(message, name) for name in names}
     for name in fields.keys() & {"result", "payload"}:

@@ -129,7 +129,7 @@ async def cancel(caller: Caller, name: str) -> Done:
 
 
 async def _status(caller: Caller, op_id: str) -> OperationStatus:
-    """Return an operation that the caller may see; its owner never changes. Raises ApiError."""
+    """Return an operation that the caller may see. Raises ApiError."""
     status = await caller.client.query(op_id)
     foreign = caller.access.own_only and status.client != caller.name
     if status.state == _UNKNOWN or foreign:

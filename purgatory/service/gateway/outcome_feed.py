@@ -1,11 +1,10 @@
 """OutcomeFeed: the unacknowledged outcomes of a client, for streams.
 
-A stream reads and sends page by page, so each keeps only a page in memory. The server pushes new
-outcomes to each connection of the client's name, which wakes the streams.
+Each stream keeps only a page in memory. Outcomes that the server pushes wake the streams.
 
-While a stream of a token with the right `submit` is open, a separate connection takes the
-outcomes of the name, so that no program that connected before handles them. Used by the gateway's
-event loop.
+While a stream of a token with the right `submit` is open, a separate connection takes the outcomes
+of the name, so that no program that connected before handles them. Used by the gateway's event
+loop.
 """
 
 import asyncio
@@ -20,20 +19,20 @@ from purgatory.service.protocol import OutcomeMessage
 
 
 class OutcomeFeed:
-    """Reads outcomes with `client`; `connect` makes a client that takes the name's outcomes."""
+    """Reads outcomes with `client`; `connect` makes the separate connection."""
 
     def __init__(self, client: AsyncClient, connect: Callable[[OnOutcome], Client]) -> None:
         self._client = client
         self._connect = connect
         self._loop = asyncio.get_running_loop()
-        self._taker: Client | None = None  # while readers take outcomes
+        self._taker: Client | None = None
         self._takers = 0
         self._changed = asyncio.Event()
         self._closed = False
         client.calls.received.on_left = self._notice
 
     def _notice(self) -> None:
-        """Wake the streams. Called by the client's I/O thread."""
+        """For the client's I/O thread."""
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._wake)
 
@@ -46,8 +45,7 @@ class OutcomeFeed:
     ) -> AsyncGenerator[OutcomeMessage | None]:
         """Yield outcomes beyond a number, in order; None after `quiet_s` seconds without any.
 
-        `takes`: keep programs of the client's name that connected before from handling them. Ends
-        with the feed. The caller closes the generator.
+        `takes`: over the separate connection. Ends with the feed. The caller closes the generator.
         """
         with self._taking() if takes else contextlib.nullcontext():
             while not self._closed:
@@ -71,7 +69,6 @@ class OutcomeFeed:
 
     @contextlib.contextmanager
     def _taking(self) -> Iterator[None]:
-        """Take the outcomes of the name, and leave them at the server."""
         self._takers += 1
         taker = self._taker = self._taker or self._connect(lambda _: LEAVE)
         try:

@@ -21,7 +21,7 @@ from purgatory.service.gateway.problems import ApiError
 from purgatory.service.protocol import Acknowledge, OutcomeMessage, Unread
 from purgatory.service.verbs import VERBS
 
-# Seconds without an outcome after which a stream sends a sign of life.
+# Seconds between a quiet stream's signs of life.
 _QUIET_S: Final = 15.0
 _LAST: Final = 2**63 - 1
 _Number = Annotated[int, Meta(ge=0, le=_LAST, description="only outcomes beyond this number")]

@@ -14,7 +14,6 @@ from purgatory.service.gateway.messages import Problem
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# A client may send the request again later.
 _TEMPORARY: Final = {429, 503, 504}
 _RETRY_S: Final = "1"
 
@@ -52,7 +51,7 @@ class ApiError(Exception):
 
 
 def problem_of(error: Exception) -> Problem:
-    """Return the problem of an error of the service or a bad value."""
+    """Return the problem of an error."""
     if isinstance(error, (ApiError, Refused)):
         code = error.code
     elif isinstance(error, RequestTimeout):

@@ -26,7 +26,7 @@ _TYPES: Final = re.compile(
     r"Expected `([a-z |]+)`(?: (?:of (length ))?([<>]=) (\d+)(?:\.0)?)?(?:, got `([a-z]+)`)?"
 )
 _BOUNDS: Final = {">=": "or more", "<=": "or less"}
-#: Texts for the other errors, by a part of msgspec's.
+#: By a part of msgspec's other errors.
 _WORDS: Final = {
     "datetime": f"expected {_NAMES['datetime']}",
     "matching regex": "expected a text as the gateway gave it",
@@ -61,7 +61,7 @@ def _of_types(
 
 
 def _type_at(kind: Any, place: str) -> Any:
-    """Return the type at a place of a value, as `error.type` or `keys[0]`."""
+    """Return the type at a place, as `error.type` or `keys[0]`."""
     for step in re.findall(r"[a-z_]+|\[", place):
         kind = next(filter(None, (_type_within(each, step) for each in _variants(kind))), None)
     return kind
@@ -83,7 +83,6 @@ def _variants(kind: Any) -> list[Any]:
 
 
 def _choices(kind: Any) -> list[str]:
-    """Return the texts or the names of fields that a type permits."""
     found: list[str] = []
     for each in _variants(kind):
         found += get_args(each) if get_origin(each) is Literal else ()

@@ -1,4 +1,4 @@
-"""Gateway: serves the API over HTTP, as a client of a server. `purgatory gateway` runs this."""
+"""Gateway: serves the API over HTTP, as a client of a server. For `purgatory gateway`."""
 
 import contextlib
 import math
@@ -24,9 +24,9 @@ from purgatory.service.http.listening import (
     url_of,
 )
 
-#: Longest wait of a request for jobs, in seconds: proxies may end longer requests.
+#: Most seconds of a request: proxies may end longer requests.
 MAX_WAIT_S: Final = 30.0
-#: Seconds that a connection may be idle: longer than a proxy keeps one, as nginx 60 s.
+#: Longer than a proxy keeps a connection, as nginx 60 s.
 KEEP_ALIVE_S: Final = 75.0
 _MOST_KEEP_ALIVE_S: Final = 86_400.0
 
@@ -49,10 +49,9 @@ class TLSFiles:
 class Gateway:
     """Serves at `bind`, "host:port", until a signal.
 
-    `connector` connects to the server. `tls`: required beyond loopback. `hosts`: permitted host
-    names in requests, besides the name in `bind`. `max_wait`: most seconds that a request waits for
-    jobs. `keep_alive`: seconds that a connection may be idle between two requests. Raises
-    ConfigError and ServerError.
+    `tls`: required beyond loopback. `hosts`: permitted host names in requests, besides the name in
+    `bind`. `max_wait`: see `Callers`. `keep_alive`: seconds that a connection may be idle between
+    two requests. Raises ConfigError and ServerError.
     """
 
     def __init__(
@@ -107,7 +106,7 @@ def _checked_keep_alive(seconds: float) -> float:
 
 
 class _Server(uvicorn.Server):
-    """Calls `on_start` once listening; returns after a signal, which uvicorn would raise again."""
+    """Returns after a signal, which uvicorn would raise again."""
 
     on_start: Callable[[], None] = staticmethod(lambda: None)
     on_end: Callable[[], None] = staticmethod(lambda: None)
@@ -135,10 +134,10 @@ class _Server(uvicorn.Server):
 
 
 class StreamingProtocol(BoundedProtocol):
-    """A connection with bounds for requests, and none for answers: streams go on."""
+    """A connection with bounds for requests, not for answers: streams go on."""
 
     max_connections = 1000
-    _is_idle = False  # between two requests; uvicorn ends it after `timeout_keep_alive`
+    _is_idle = False  # between two requests; then `timeout_keep_alive` counts
 
     def on_response_complete(self) -> None:
         super().on_response_complete()

@@ -1,9 +1,9 @@
 """Sockets and limits of HTTP servers, for the page and the gateway.
 
 uvicorn waits without end for the rest of a request, and answers 503 to all if too many connections
-are open. Here a connection has a few seconds for a request and its answer. Where too many are open,
-a new connection closes the longest silent: without a token, or else without a request under way. So
-a new peer is answered, and no stream ends.
+are open. Here a connection has a few seconds for a request and its answer. If too many are open, a
+new connection closes the longest silent: without a token, or else without a request under way. So
+no stream ends.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from purgatory.service.config import host_and_port
 from purgatory.service.errors import ServerError
 from purgatory.service.rare_log import CANNOT_ACCEPT, RareLog
 
-# Seconds that open requests may delay closing the server.
+# Seconds that open requests may delay the end.
 _GRACE: Final = 1
 
 
@@ -34,8 +34,8 @@ def listen(bind: str) -> socket.socket:
         listener = socket.create_server((host, port), family=family)
     except OSError as error:
         raise ServerError(f"cannot serve HTTP at {bind}: {error.strerror or error}") from error
-    # Connections inherit the option; asyncio sets TCP_NODELAY only where the protocol is named.
-    # Without TCP_NODELAY each answer on a kept connection waits 40 ms for an acknowledgement.
+    # Else each answer on a kept connection waits 40 ms for an acknowledgement: asyncio sets
+    # TCP_NODELAY only where the protocol is named. Connections inherit the option.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
@@ -62,11 +62,11 @@ def server_config(application: Any, **others: Any) -> uvicorn.Config:
     )
 
 
-#: In the state of a request: whether it had a valid token.
+#: In the state of a request with a valid token.
 KNOWN: Final = "is_known"
-#: Seconds of a connection for a request and its answer.
+#: Seconds for a request and its answer.
 REQUEST_S: Final = 5.0
-#: Connections at a time. One browser opens six.
+#: One browser opens six.
 MAX_CONNECTIONS: Final = 200
 
 
@@ -75,7 +75,7 @@ class BoundedProtocol(H11Protocol):
 
     max_connections: int = MAX_CONNECTIONS
     _deadline: asyncio.TimerHandle | None = None
-    #: When the connection was made or last answered, in the loop's seconds.
+    #: Of the last answer, or the connection.
     answered_at: float = 0.0
 
     def connection_made(self, transport: Any) -> None:
@@ -109,10 +109,10 @@ class BoundedProtocol(H11Protocol):
             self._deadline.cancel()
 
     def _make_room(self) -> None:
-        connections: set[Any] = self.connections  # all connections of the server
+        connections: set[Any] = self.connections  # of the server
         while len(connections) > self.max_connections:
             least = min(connections, key=methodcaller("worth"))
-            connections.discard(least)  # now, as the loop ends it later
+            connections.discard(least)  # now; the loop ends it later
             least.transport.abort()
 
     def worth(self) -> tuple[bool, bool, float]:
@@ -121,7 +121,7 @@ class BoundedProtocol(H11Protocol):
         return is_known, self.waits_for_answer(), self.answered_at
 
     def waits_for_answer(self) -> bool:
-        """Tell whether a request is complete and unanswered."""
+        """Tell whether a complete request is unanswered."""
         cycle: Any = self.cycle
         return cycle is not None and not cycle.more_body and not cycle.response_complete
 
@@ -132,8 +132,8 @@ _OUT_OF_ROOM: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 class AcceptErrors:
     """An exception handler of an event loop: a line a minute while nothing can be accepted.
 
-    A loop without descriptors, which retries by itself, would log a traceback a second for each
-    waiting connection. Other errors go to the loop's own handler.
+    Without descriptors a loop would log a traceback a second for each waiting connection. Other
+    errors go to its own handler.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:

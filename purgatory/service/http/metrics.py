@@ -29,8 +29,7 @@ _FAMILIES: Final = {GAUGE: GaugeMetricFamily, COUNTER: CounterMetricFamily}
 class ServerCollector(Collector):
     """Shows the statistics of `server`, as `purgatory_server_...`. Any thread may scrape.
 
-    `refused_handshakes` returns how many connections had no allowed key. Clients have no series
-    each: names may be new in each run.
+    Clients have no series each: names may be new in each run.
     """
 
     def __init__(self, server: Server, refused_handshakes: Callable[[], int]) -> None:
@@ -42,7 +41,7 @@ class ServerCollector(Collector):
         return self.collect()
 
     def collect(self) -> Iterable[Metric]:
-        """Yield the present metrics."""
+        """Yield the metrics."""
         stats = self._server.stats()
         text = "Operations that ended, once it is on disk"
         outcomes = CounterMetricFamily("purgatory_server_outcomes", text, labels=["outcome"])
@@ -136,7 +135,7 @@ class JournalCollector(Collector):
         self._stats = stats
 
     def collect(self) -> Iterable[Metric]:
-        """Yield the present metrics."""
+        """Yield the metrics."""
         stats = self._stats()
         text = "Rows committed but in no file yet"
         yield GaugeMetricFamily("purgatory_journal_waiting_rows", text, stats.waiting_rows)

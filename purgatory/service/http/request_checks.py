@@ -2,7 +2,7 @@
 
 Another site's page can let its name resolve to this machine, and read this server's pages as its
 own (DNS rebinding); but the browser sends the name. Addresses in digits are not resolved; a request
-without a host is from no browser.
+without a host is from no browser. For the event loop's thread.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ _MISDIRECTED: Final = 421
 class HostCheck:
     """Passes requests for `hosts`, "localhost" and addresses on to `app`, with any port.
 
-    A request for a whole URL, as a proxy gets, becomes one for the path of that URL.
-
-    `setting`: where an operator adds hosts, for the message.
+    A request for a whole URL, as a proxy gets, becomes one for the path of that URL. `setting`:
+    where an operator adds hosts.
     """
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str], setting: str = "http_hosts") -> None:
@@ -67,7 +66,6 @@ def _normalised(host: str) -> str:
 
 
 def _without_port(host: str) -> str:
-    """Remove the port of "host:port" or "[address]:port"."""
     head, colon, port = host.rpartition(":")
     return head if colon and port.isdigit() and (":" not in head or head.endswith("]")) else host
 

@@ -62,7 +62,7 @@ class StatusSource(Protocol):
 Endpoint: TypeAlias = "Callable[[Request], Awaitable[Response]]"
 
 _LISTEN_BACKLOG: Final = 128
-# Seconds of the charts' history, a row each; and for an hour a row each half minute.
+# The charts' history: a row a second, and for an hour a row each half minute.
 _HISTORY_S: Final = 120
 _COARSE_S: Final = 30
 _COARSE_ROWS: Final = 3600 // _COARSE_S
@@ -77,7 +77,7 @@ _PAGE: Final = {
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 
-# The page loads nothing from other servers, is not framed, and not cached.
+# The page is not framed, not cached, and loads nothing from other servers.
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -89,9 +89,9 @@ _HEADERS: Final = {
 class WebServer:
     """Serves `status` and `registry` at `bind`, "host:port"; port 0 takes a free one.
 
-    Also a context manager. Each request for them calls `health` and `ready` in `purgatory-http`.
-    `hosts`: names of the server besides the one in `bind`. Raises ServerError if it cannot listen,
-    or if the thread ends at once.
+    Also a context manager. `purgatory-http` calls `health` and `ready` for each request of them.
+    `hosts`: names besides the one in `bind`. Raises ConfigError for a bad `bind`, ServerError if it
+    cannot listen, or if the thread ends at once.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class WebServer:
             self._up.set()
 
     def close(self) -> None:
-        """End listening and the thread, within about a second. Idempotent."""
+        """End within about a second. Idempotent."""
         self._server.should_exit = True
         self._thread.join()
 
@@ -153,7 +153,7 @@ class WebServer:
 
 
 class History:
-    """Records rows for the charts: of minutes, and of an hour."""
+    """The rows of the charts: of minutes, and of an hour."""
 
     def __init__(self, status: StatusSource, on_start: Callable[[], None]) -> None:
         self._status = status
@@ -203,7 +203,7 @@ def _application(
     ready: Check,
     hosts: Sequence[str],
 ) -> Starlette:
-    # Coroutines, though they never wait: Starlette would run functions in other threads.
+    # Coroutines: Starlette would run functions in other threads.
     async def state_now(_: Request) -> Response:
         return _json(status.read())
 

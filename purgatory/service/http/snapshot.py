@@ -33,8 +33,8 @@ class StatusReader:
     """Reads the figures of a purgatory, and of its server if `service` is given.
 
     `now_ms` returns the time that the wheel follows; a server moves its timer's clock in steps.
-    `operations` and `jobs`: such as `read_operations` and `read_jobs`. `cluster` returns what the
-    server knows of others over the same database; `address` is the server's.
+    `operations` and `jobs`: such as `read_operations` and `read_jobs`. `cluster` returns the state
+    of the other servers over the database.
     """
 
     def __init__(
@@ -64,11 +64,9 @@ class StatusReader:
     def read(self) -> dict[str, Any]:
         """Return the status: strings, numbers, lists and dicts.
 
-        `now_ms`: the wheel's time. `levels`: lowest first, with the number of tasks in each of
-        their `slots`. `lateness`: as `timingwheel.Lateness`. Counts are since the start. None
-        without a source: `service`, as `ServerStats`; `health`, as `HealthReport`; `operations`,
-        see `read_operations`; `cluster`, as `ClusterStatus`. `jobs` and `troubles`: see
-        `jobs_shown`.
+        `now_ms`: the wheel's time. `levels`: lowest first. Counts are since the start. None without
+        a source: `service`, as `ServerStats`; `health`, as `HealthReport`; `operations`, see
+        `read_operations`; `cluster`, as `ClusterStatus`. `jobs` and `troubles`: see `jobs_shown`.
         """
         purgatory = self._purgatory
         stats, timer, now_ms = purgatory.stats(), purgatory.timer.stats(), self._now_ms()
@@ -173,8 +171,8 @@ def read_jobs(server: Server) -> dict[str, Any]:
 def jobs_shown(kinds: Sequence[KindOverview], timings: Mapping[str, KindTimings]) -> dict[str, Any]:
     """Return `jobs`, a row for each kind, and `troubles`, sentences.
 
-    `is_stuck`: ready jobs wait, see `why_stuck`. `ended`: jobs done, dead and cancelled since the
-    start. `ran`: attempts by duration, for each of `ran_bounds_ms` and beyond, see `JobTimings`.
+    `is_stuck`: see `why_stuck`. `ended`: jobs done, dead and cancelled since the start. `ran`:
+    attempts by duration, for each of `ran_bounds_ms` and beyond.
     """
     none = KindTimings()
     rows = [

@@ -40,10 +40,7 @@ class Copied(NamedTuple):
 
 
 class StoreCopier:
-    """Copies `source` to `target`; `note` gets the count of records after each portion.
-
-    `check_empty` has looked at `target`.
-    """
+    """Copies `source` to `target`, which is empty; `note` gets the count of copied records."""
 
     def __init__(
         self, source: Store, target: Store, note: Callable[[int], None] = lambda _: None

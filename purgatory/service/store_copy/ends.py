@@ -27,7 +27,7 @@ _BEAT_S: Final = 1.0  # seconds between two beats of a lease
 
 
 def is_url(place: str) -> bool:
-    """Tell whether a place is a database, and no directory."""
+    """Tell whether a place is a database."""
     return place.startswith(STORE_URLS)
 
 
@@ -184,7 +184,7 @@ class _HeldDatabase(_End):
         self._beaten_s = time.monotonic()
 
     def beat(self) -> None:
-        """Renew the lease now and then. Raises StoreError if a server has it."""
+        """Renew the lease now and then."""
         now_s = time.monotonic()
         if now_s - self._beaten_s < _BEAT_S:
             return
@@ -193,7 +193,7 @@ class _HeldDatabase(_End):
             raise StoreError("a server has taken the store over while it was copied")
 
     def begin(self) -> None:
-        """Mark the store as incomplete: no server starts with half a copy."""
+        """Mark the store, so that no server starts with half a copy."""
         check_empty(self.store)
         self.store.set_metadata({UNFINISHED_COPY: 1})
 

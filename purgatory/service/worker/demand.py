@@ -1,6 +1,6 @@
 """Demand: which jobs a worker asks for, and how many.
 
-Used by the worker's thread, by threads that end handlers, and by the client's I/O thread.
+Used by the worker's thread, the threads that end handlers, and the client's I/O thread.
 """
 
 import logging
@@ -17,7 +17,7 @@ from purgatory.service.worker.held_jobs import HeldJob, Pace
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Seconds without an answer to the request for jobs until a warning.
+#: Seconds without an answer until a warning.
 PATIENCE_S: Final = 5.0
 
 
@@ -54,15 +54,15 @@ class Demand:
             for kind, handler in handlers.items()
             if (most := handler.limits.concurrency) is not None
         }
-        # With fewer running handlers no kind is busy.
+        # With fewer running handlers all kinds have a free handler.
         limits = [one.limits.concurrency or settings.concurrency for one in handlers.values()]
         self._fewest = min(settings.concurrency, *limits)
-        # Otherwise `room` limits enough.
+        # Else `room` limits enough.
         self._can_stall = is_mixed or bool(self._paces)
-        # Kinds whose handlers are all busy: no more jobs are wanted.
+        # Kinds without a free handler: no more jobs are wanted.
         self._stalled: set[str] = set()
         self._asked: tuple[ReplyFuture[None], float] | None = None  # the last request, and when
-        self._is_silent = False  # whether the log has a warning about a missing answer
+        self._is_silent = False  # whether the log has a warning
         self._is_over = False
 
     @property
@@ -110,7 +110,7 @@ class Demand:
         return changed and self._pace.room < before
 
     def busy_kinds(self, running: list[HeldJob]) -> set[str]:
-        """Return the kinds for which no handler is free."""
+        """Return the kinds without a free handler."""
         if len(running) < self._fewest:
             return set()
         most = self._settings.concurrency
@@ -129,7 +129,7 @@ class Demand:
         self._set_stalled(busy & (self._stalled | {held.leased.kind for held in late}))
 
     def go_on(self, running: Callable[[], list[HeldJob]]) -> None:
-        """Ask again for the kinds with a free handler."""
+        """Ask again for kinds with a free handler."""
         if self._stalled:
             self._set_stalled(self._stalled & self.busy_kinds(running()))
 
@@ -139,7 +139,7 @@ class Demand:
             self.ask()
 
     def check_answer(self) -> None:
-        """Raise the server's refusal of the request for jobs; log a missing answer."""
+        """Raise the server's refusal; log a missing answer."""
         if self._asked is None:
             return
         reply, since = self._asked

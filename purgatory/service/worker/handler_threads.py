@@ -22,7 +22,7 @@ from purgatory.service.worker.held_jobs import HeldJob
 
 
 class KindSlots:
-    """Calls `start` with each job that may run; `limits`: kind -> how many run at a time.
+    """Starts jobs; `limits`: of running jobs, by kind.
 
     Waiting jobs take no thread from other kinds.
     """
@@ -45,7 +45,7 @@ class KindSlots:
         self._start(held)
 
     def free(self, held: HeldJob) -> None:
-        """Pass the slot of an ended job to the next job of its kind."""
+        """Pass the slot of an ended job on."""
         kind = held.leased.kind
         if kind not in self._free:
             return
@@ -64,10 +64,7 @@ _NO_SPAN: Final = contextlib.nullcontext()
 
 
 class HandlerThreads:
-    """Runs up to `concurrency` plain handlers in threads, and as many coroutines in an event loop.
-
-    `handlers`: by kind of job, with limits. `tracer`: see `Worker`.
-    """
+    """Runs `concurrency` plain handlers in threads, and as many coroutines in an event loop."""
 
     def __init__(
         self,
@@ -114,7 +111,7 @@ class HandlerThreads:
         return thread in self._threads
 
     def _start_thread(self, target: Callable[[], None], name: str) -> None:
-        # Daemons: a hanging handler does not keep the process alive.
+        # A hanging handler does not keep the process alive.
         thread = InterruptibleThread(target=target, name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
@@ -247,7 +244,7 @@ class HandlerThreads:
         self._loop.create_task(self._stop_when_cancelled())
 
     async def _stop_when_cancelled(self) -> None:
-        while self._tasks:  # not by `gather`: for ended tasks it returns at once, without callbacks
+        while self._tasks:  # `gather` would not wait for the callbacks of ended tasks
             await asyncio.wait(self._tasks)
         assert self._loop is not None
         self._is_stopping = True

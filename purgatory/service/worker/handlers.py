@@ -12,7 +12,7 @@ from purgatory.service.client.arguments import Duration, checked_seconds
 from purgatory.service.client.functions import check_function
 from timingwheel.lowlevel import check_count
 
-# Held while an event is made: several threads may ask.
+# Held while an event is made.
 _making: Final = threading.Lock()
 
 
@@ -26,7 +26,7 @@ class Attempt:
         self.is_cancelled: bool = False
 
     def extend(self, seconds: float) -> bool:
-        """See `Job.extend`; does nothing without a worker."""
+        """See `Job.extend`; without a worker False."""
         del seconds
         return False
 
@@ -59,8 +59,8 @@ class Job:
     """A due job, leased to this worker.
 
     `id` is the same at each attempt; `attempt` counts from 1. `token` grows with each lease of any
-    job: storage can refuse tokens below the job's highest, and so a worker without its
-    lease. Times are Unix milliseconds; `due_ms`: when the job should have begun.
+    job: storage that refuses lower tokens refuses a worker without its lease. Times are Unix
+    milliseconds; `due_ms`: when the job should have begun.
     """
 
     id: str
@@ -89,7 +89,7 @@ class Job:
         return self._attempt.extend(checked_seconds(seconds, "seconds"))
 
 
-#: A function of a job, or a coroutine function.
+#: It may be a coroutine function.
 HandlerFunction = Callable[[Job], Any]
 
 

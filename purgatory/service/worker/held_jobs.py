@@ -1,9 +1,7 @@
 """HeldJobs: a worker's jobs, from their lease to the answer to their end.
 
 And `Pace`: how many jobs a worker should hold. With too few the worker waits for the server; with
-too many an idle worker waits for jobs.
-
-Any thread may call any method.
+too many an idle worker waits for jobs. Any thread may call any method.
 """
 
 import asyncio
@@ -17,9 +15,9 @@ from purgatory.service.worker.handlers import Attempt
 
 #: Seconds of work that a worker holds ahead.
 LOOK_AHEAD_S: Final = 0.1
-#: Most jobs held for each free handler.
+#: Most jobs held for each handler.
 MAX_AHEAD: Final = 32
-# The last job's weight in the average, and the seconds between looks.
+# The weight of the last job, and seconds between looks.
 _WEIGHT: Final = 0.05
 _LOOK_S: Final = 0.05
 
@@ -27,10 +25,10 @@ _LOOK_S: Final = 0.05
 class HeldJob(Attempt):
     """A job that a worker holds. `token`: of the latest lease.
 
-    `kept_at`: when the worker last asked successfully for the lease. `asked_at`: when the worker
-    last asked, or got the lease. `ends_at`: the time limit. `again`: as leased since the handler
-    began. `is_told`: the server knows of the beginning. `has_lapsed`: the lease was over before the
-    handler began. `is_lost`: the handler was given up. `thread` or `task` runs the handler.
+    `asked_at`: when the worker last asked for the lease, or got it; `kept_at`: successfully.
+    `ends_at`: the time limit. `again`: as leased since the handler began. `is_told`: the server
+    knows of the beginning. `has_lapsed`: the lease was over before the handler began. `is_lost`:
+    the handler was given up. `thread` or `task` runs the handler.
     """
 
     __slots__ = (
@@ -68,8 +66,8 @@ class HeldJob(Attempt):
         self.is_ending: bool = False
         self.is_lost: bool = False
         self.is_refused: bool = False  # the server has refused its end
-        self.extender: Callable[[HeldJob, float], bool] | None = None  # the worker's
-        self.result: object = None  # of the handler
+        self.extender: Callable[[HeldJob, float], bool] | None = None
+        self.result: object = None
         self.thread: threading.Thread | None = None
         self.task: asyncio.Task[None] | None = None
 
@@ -91,7 +89,7 @@ class HeldJobs:
         self._lock = threading.Lock()
         self._jobs: dict[int, HeldJob] = {}
         self._running: dict[int, HeldJob] = {}
-        #: Jobs with abandoned handlers that still run.
+        #: Their abandoned handlers still run.
         self.lost: list[HeldJob] = []
 
     def __len__(self) -> int:
@@ -104,14 +102,14 @@ class HeldJobs:
         return len(self._running)
 
     def add(self, leased: LeasedJob) -> HeldJob | None:
-        """Add a job; None: the job was held, and goes on with the new lease."""
+        """Add a job; None: it was held, and goes on with the new lease."""
         with self._lock:
             held = self._jobs.get(leased.number)
             if held is not None:
                 held.token = leased.token
                 held.is_told = False
                 if held.started_at is None:
-                    held.leased = leased  # the new attempt has its own job object
+                    held.leased = leased
                 else:
                     held.again = leased
                 held.kept_at = held.asked_at = self._clock()
@@ -120,7 +118,7 @@ class HeldJobs:
             return held
 
     def begin(self, held: HeldJob) -> bool:
-        """Note that a job begins; False if the lease ended or the job was given back."""
+        """Note that a job begins; False if the lease ended or was given back."""
         now = self._clock()
         with self._lock:
             if self._jobs.get(held.leased.number) is not held or held.started_at is not None:
@@ -150,7 +148,7 @@ class HeldJobs:
             return True
 
     def take_untold(self) -> list[Lease]:
-        """Return the leases of running handlers that the server does not know of."""
+        """Return the leases of running handlers, each once."""
         with self._lock:
             untold = [held for held in self._running.values() if not held.is_told]
             for held in untold:
@@ -158,13 +156,13 @@ class HeldJobs:
             return [held.lease for held in untold]
 
     def find(self, lease: Lease) -> HeldJob | None:
-        """Return the job of a lease, or None."""
+        """Return the job of a lease."""
         with self._lock:
             held = self._jobs.get(lease.number)
             return held if held is not None and held.token == lease.token else None
 
     def take(self, held: HeldJob) -> bool:
-        """Remove a held job that was not begun; else False."""
+        """Remove a held job unless begun; return whether removed."""
         with self._lock:
             if held.started_at is not None or self._jobs.get(held.leased.number) is not held:
                 return False
@@ -194,9 +192,9 @@ class HeldJobs:
             return waiting
 
     def take_late(self, came_before: float, is_late: Callable[[str], bool]) -> list[HeldJob]:
-        """Remove and return jobs not begun, if one came before `came_before`.
+        """Remove and return jobs not begun of the kinds that `is_late` chooses.
 
-        `is_late` chooses the kinds.
+        No job, unless one came before `came_before`.
         """
         with self._lock:
             jobs = self._jobs.values()
@@ -229,7 +227,7 @@ class HeldJobs:
 
 
 class Pace:
-    """Of a worker with `concurrency` handlers; `clock` returns seconds.
+    """How many jobs to hold for `concurrency` handlers; `clock` returns seconds.
 
     Without a lock: the numbers may be a little off.
     """
@@ -240,7 +238,6 @@ class Pace:
         self._average = LOOK_AHEAD_S
         #: When `look` is due.
         self.next_look: float = 0.0
-        #: How many jobs to hold.
         self.room: int = concurrency
 
     def add(self, seconds: float) -> None:

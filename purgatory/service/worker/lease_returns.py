@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 log: logging.Logger = logging.getLogger(__name__)
 
 
-#: Until the next attempt, after an end that the server refused.
+#: Until the next attempt after a refused end.
 RETRY_MS: Final = 1000
 
 
 @dataclass(slots=True)
 class WorkerCounts:
-    """Attempts of a worker that have ended: done; failed; lost, with an ended lease."""
+    """Attempts of a worker that have ended; `lost`: with an ended lease."""
 
     done: int = 0
     failed: int = 0
@@ -45,7 +45,7 @@ class WorkerCounts:
 class LeaseReturns:
     """Sends the ends of jobs of `held`; calls `on_all_answered` when no end is unanswered.
 
-    `on_again` gets the next attempt of a job, leased before the answer to the end.
+    `on_again` gets the next attempt of a job, leased meanwhile.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class LeaseReturns:
         self._counts = counts
         self._on_all_answered = on_all_answered
         self._on_again = on_again
-        self._again: list[tuple[HeldJob, LeaseEnd]] = []  # the server's store has failed
+        self._again: list[tuple[HeldJob, LeaseEnd]] = []  # for `send_again`
         self._unanswered: set[HandledReply[bool]] = set()
 
     @property
@@ -72,7 +72,7 @@ class LeaseReturns:
         return len(self._unanswered) + len(self._again)
 
     def send_again(self) -> None:
-        """Send the ends that the server could not write."""
+        """Send the ends that the store did not take."""
         again, self._again = self._again, []
         for held, end in again:
             self.send(held, end)

@@ -1,6 +1,6 @@
 """Worker: runs the due jobs of a client name, sharing them with other workers of the name.
 
-Any thread may call `run` and `stop`. Handlers run in threads of the worker, coroutine functions in
+Any thread may call `run` and `stop`. Handlers run in the worker's threads, coroutine functions in
 its event loop.
 """
 
@@ -15,7 +15,7 @@ from _purgatory_cpython.threads import InterruptibleThread
 from purgatory.service.client.arguments import (
     Duration,
     check_methods,
-    check_name,
+    checked_filled,
     checked_seconds,
     checked_text,
     duration_ms,
@@ -63,7 +63,7 @@ class Worker:
     attribute then has. Other arguments: see `Client`; `tracer` makes a span for each attempt at a
     traced job.
 
-    Raises TypeError and ValueError for bad arguments.
+    Raises TypeError and ValueError.
     """
 
     def __init__(
@@ -84,9 +84,7 @@ class Worker:
         self.address = address
         self.metrics_port: int | None = checked_port(metrics_port)
         self._metrics_addr = checked_text(metrics_addr, "metrics_addr")
-        checked_text(name, "name")
-        check_name(name)
-        self.name = name
+        self.name: str = checked_filled(name, "name")
         self._concurrency = check_concurrency(concurrency)
         self._lease_ms = duration_ms(lease, "lease")
         if self._lease_ms < 100:
@@ -117,7 +115,7 @@ class Worker:
 
     @property
     def running(self) -> int:
-        """How many handlers run now."""
+        """How many handlers run."""
         return 0 if self._loop is None else self._loop.running
 
     def on(
@@ -142,8 +140,8 @@ class Worker:
         than `concurrency` hang so, the worker gives back its jobs, and `run` and `wait` raise
         WorkerStuck. `concurrency`: most running handlers of the kind.
 
-        Raises TypeError and ValueError for bad arguments, ValueError if the kind has a handler,
-        RuntimeError while the worker runs.
+        Raises TypeError, ValueError, also if the kind has a handler, and RuntimeError while the
+        worker runs.
         """
         limits = check_limits(timeout, concurrency)
         usual = self._retry
@@ -181,7 +179,7 @@ class Worker:
             raise ValueError("the worker has no handler; expected some, by @worker.on(kind)")
         if not self._run_lock.acquire(blocking=False):
             raise RuntimeError(f"worker {self.name!r} runs already")
-        if self._has_run:  # before the first run, `stop` may have been called already
+        if self._has_run:  # before the first run keep an early `stop`
             self._reset()
 
     def _run(self) -> None:
@@ -241,7 +239,7 @@ class Worker:
             loop.step()
 
     def start(self) -> None:
-        """Run jobs in a separate thread, until `stop`. Raises ValueError and RuntimeError."""
+        """Run jobs in a thread, until `stop`. Raises ValueError and RuntimeError as `run`."""
         self._begin()
         self._thread = InterruptibleThread(
             target=self._run_in_thread, name=f"{self.name}-worker", daemon=True
@@ -282,7 +280,7 @@ class Worker:
             self._thread.join(seconds + 2 * JOIN_S + _FLUSH_S)
 
     def _is_own_thread(self) -> bool:
-        """Whether a handler calls: waiting would never end."""
+        """Whether a handler calls."""
         here = threading.current_thread()
         return here is self._thread or (self._threads is not None and self._threads.has(here))
 

@@ -31,13 +31,13 @@ from purgatory.service.worker.lease_returns import LeaseReturns, WorkerCounts
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Most seconds between two looks at the leases.
+# Most seconds between two steps.
 _LOOK_S: Final = 1.0
-# Seconds until the beginning of a handler is reported.
+# Seconds until a begun handler is reported.
 _TELL_S: Final = 0.01
-# Most characters of an error sent to the server.
+# Most characters of an error.
 _ERROR_LENGTH: Final = 500
-# Seconds to wait for threads that should have ended.
+# Seconds to wait for ending threads.
 JOIN_S: Final = 2.0
 
 
@@ -52,13 +52,13 @@ class HandlerRunner(Protocol):
     """Runs handlers for the loop; see `HandlerThreads`."""
 
     def add(self, held: HeldJob) -> None:
-        """Queue a job: call `begin` at the job's turn, and `end` after the handler."""
+        """Queue a job: call `begin` at its turn, and `end` after the handler."""
 
     def cancel(self, held: HeldJob) -> None:
-        """Cancel a running coroutine."""
+        """See `HandlerThreads.cancel`."""
 
     def lose(self, held: HeldJob) -> None:
-        """Give the place of an abandoned handler to another handler."""
+        """See `HandlerThreads.lose`."""
 
     def stop(self, seconds: float) -> None:
         """Begin no more jobs, and wait for threads."""
@@ -98,12 +98,12 @@ class WorkerLoop:
             if (timeout := handler.limits.timeout) is not None
         }
         self._kept_at = 0.0  # the last look for leases to keep
-        self._keep_s = min(LOOK_AHEAD_S, settings.lease_ms / 6000)  # seconds between two looks
+        self._keep_s = min(LOOK_AHEAD_S, settings.lease_ms / 6000)  # between two looks
         self._sleeps_long = False  # whether new jobs wake the loop
         self._stop_at: float | None = None  # set by `stop`
         self._phase = _Phase.WORKING
         self._phase_end = 0.0  # at the latest
-        #: The error that ended the loop; None after `stop`.
+        #: The error that ended the loop.
         self.failure: WorkerStuck | None = None
 
     @property
@@ -124,7 +124,7 @@ class WorkerLoop:
     def sleep_seconds(self) -> float:
         """See `Loop`."""
         seconds = min(_LOOK_S, self._settings.lease_ms / 3000)
-        self._sleeps_long = True  # before the look: a job that comes now is seen, or wakes the loop
+        self._sleeps_long = True  # first: a job that comes now is seen below, or wakes the loop
         running = self._held.unfinished()
         if len(self._held) > sum(held.is_told for held in running):
             self._sleeps_long = False  # some are about to begin, or begun and untold
@@ -152,7 +152,7 @@ class WorkerLoop:
         return self._phase is _Phase.FINISHED
 
     def shut_down(self) -> None:
-        """Leave the client to the caller."""
+        """Do nothing: the caller closes the client."""
 
     def _work(self) -> None:
         if self._stop_at is not None:
@@ -225,7 +225,6 @@ class WorkerLoop:
         self._note_new()
 
     def _on_again(self, held: HeldJob) -> None:
-        """Run the next attempt of a job, if leased already."""
         self._runner.add(held)
         self._note_new()
 
@@ -320,7 +319,7 @@ class WorkerLoop:
         return True
 
     def end(self, held: HeldJob, error: BaseException | None) -> None:
-        """Tell the server that a handler has returned or raised `error`, unless given up before."""
+        """Tell the server that a handler has returned or raised `error`, unless given up."""
         if not self._held.end(held):
             return
         if held.started_at is not None:

@@ -21,7 +21,7 @@ _MOST_PORT: Final = 65_535
 
 
 class WorkerCollector(Collector):
-    """Shows `counts`, and the number of `running` handlers, as `purgatory_worker_...`."""
+    """Shows `counts` and the `running` handlers as `purgatory_worker_...`."""
 
     def __init__(self, counts: WorkerCounts, running: Callable[[], int], concurrency: int) -> None:
         self._counts = counts
@@ -42,7 +42,7 @@ class WorkerCollector(Collector):
 
 
 def checked_port(port: int | None) -> int | None:
-    """Return a port, or None. Raises TypeError, and ValueError beyond 0 to 65535."""
+    """Return a port, or None. Raises TypeError and ValueError."""
     return None if port is None else check_count("metrics_port", port, 0, _MOST_PORT)
 
 

@@ -1,6 +1,6 @@
 """JobHandle and AsyncJobHandle: a scheduled job.
 
-A `JobHandle` is for any thread, an `AsyncJobHandle` for the thread of the client's event loop.
+A `JobHandle` is for any thread, an `AsyncJobHandle` for that of the event loop.
 """
 
 from collections.abc import Coroutine
@@ -11,7 +11,7 @@ from purgatory.service.client.arguments import Duration
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.job_messages import JobStatus
 
-# What the verbs return: the value of a job, a status, and whether something was done.
+# What the verbs return.
 _Value_co = TypeVar("_Value_co", covariant=True)
 _Status_co = TypeVar("_Status_co", covariant=True)
 _Done_co = TypeVar("_Done_co", covariant=True)
@@ -20,38 +20,37 @@ _Later: TypeAlias = Coroutine[Any, Any, _T]
 
 
 class JobControl(Protocol[_Value_co, _Status_co, _Done_co]):
-    """The part of a client that a handle uses; see the verbs of `Client` and `AsyncClient`."""
+    """The part of a client that a handle uses; see the verbs of `Client`."""
 
     def result(self, job: str, timeout: Duration | None = None) -> _Value_co:
-        """Wait for the end of a job."""
+        """See `Client.result`."""
 
     def job(self, job: str) -> _Status_co:
-        """Read the status of a job."""
+        """See `Client.job`."""
 
     def cancel_job(self, job: str) -> _Done_co:
-        """Cancel a job."""
+        """See `Client.cancel_job`."""
 
     def reschedule_job(
         self, job: str, delay: Duration | None = None, *, at: datetime | None = None
     ) -> _Done_co:
-        """Move a job to another time."""
+        """See `Client.reschedule_job`."""
 
     def run_job(self, job: str) -> _Done_co:
-        """Have a job run now."""
+        """See `Client.run_job`."""
 
     def retry_job(self, job: str) -> _Done_co:
-        """Have a dead job tried again."""
+        """See `Client.retry_job`."""
 
     def drop_job(self, job: str) -> _Done_co:
-        """Forget a dead job."""
+        """See `Client.drop_job`."""
 
 
-#: The verbs of a `Client`.
 ClientJobs: TypeAlias = JobControl[Any, JobStatus | None, bool]
 
 
 class JobVerbs(Generic[_Value_co, _Status_co, _Done_co]):
-    """The handles for threads and for coroutines, but for the types."""
+    """The base of both handles, but for the types."""
 
     __slots__ = ("_client", "id", "is_new")
 
@@ -100,15 +99,15 @@ class JobVerbs(Generic[_Value_co, _Status_co, _Done_co]):
 class JobHandle(JobVerbs[Any, JobStatus | None, bool]):
     """A job at the server: what `Client.schedule` returns.
 
-    `id` names the job. `is_new`: False if the server had a job of that id already; then nothing was
-    changed. Each method makes a call of the client, and raises its errors.
+    `is_new`: False if the server had a job of that `id` already, which is unchanged. Methods raise
+    the errors of the client's methods.
     """
 
     __slots__ = ()
 
 
 class AsyncJobHandle(JobVerbs[_Later[Any], _Later[JobStatus | None], _Later[bool]]):
-    """Like `JobHandle`, with awaitable methods: what `AsyncClient.schedule` returns."""
+    """Like `JobHandle`, with awaitable methods."""
 
     __slots__ = ()
 
@@ -116,8 +115,7 @@ class AsyncJobHandle(JobVerbs[_Later[Any], _Later[JobStatus | None], _Later[bool
 class ScheduledFuture(ReplyFuture[JobHandle]):
     """The reply to a `schedule_later`; resolved by the session.
 
-    `is_made_up`: the client made the id, so the job is new, even if the server knows the job after
-    the call was sent again.
+    `is_made_up`: the client made the id, so the job is new, even if the call was sent again.
     """
 
     def __init__(self, client: ClientJobs, *, is_made_up: bool) -> None:

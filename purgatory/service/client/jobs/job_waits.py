@@ -1,7 +1,7 @@
 """JobWaits: which jobs' ends the callers of a client wait for.
 
-The client asks the server once to watch a job, and again on each new connection. Callers enter and
-leave in any thread; the rest is for the thread with the `Turn`.
+The client asks the server once to watch a job, and again on each new connection. Any thread may
+`enter` and `leave`; the rest is for the thread with the `Turn`.
 """
 
 import threading
@@ -20,14 +20,14 @@ class JobEndFuture(ReplyFuture[JobStatus]):
     def __init__(self, job_id: str) -> None:
         super().__init__()
         self.job_id = job_id
-        #: Whether the server has said, since the caller waits, that the job has not ended.
+        #: Whether the server has said meanwhile that the job has not ended.
         self.goes_on: bool = False
 
 
 class JobWatch(ReplyFuture[JobStatus]):
     """A job that the server watches, or will; `futures`: of its callers.
 
-    As the future of the call, the watch only fails: if the server refuses.
+    As the future of the call, the watch only fails, if the server refuses.
     """
 
     def __init__(self) -> None:
@@ -41,17 +41,17 @@ class JobWaits:
     """The watched jobs, by id."""
 
     def __init__(self) -> None:
-        # Guards what follows; a leaf lock. Re-entrant, as a finalizer may make a call.
+        # A leaf lock for the fields below. Re-entrant: a finalizer may make a call.
         self._lock = threading.RLock()
         self._watches: dict[str, JobWatch] = {}
-        #: Ids for which no caller waits any longer; the server is to be told.
+        #: Ids that the server need not watch any longer.
         self.left: dict[str, None] = {}
 
     def __len__(self) -> int:
         return len(self._watches)
 
     def enter(self, future: JobEndFuture) -> JobWatch | None:
-        """Have a future resolved; return a new watch if the caller has to ask the server."""
+        """Have a future resolved; return a watch if the caller has to ask the server."""
         with self._lock:
             watch = self._watches.get(future.job_id)
             if watch is not None:
@@ -73,13 +73,13 @@ class JobWaits:
                 self.left[future.job_id] = None
 
     def take_left(self) -> list[str]:
-        """Remove and return the ids that the server need not watch."""
+        """Remove and return the ids in `left` for which no caller waits again."""
         with self._lock:
             left, self.left = self.left, {}
             return [job_id for job_id in left if job_id not in self._watches]
 
     def note(self, statuses: Iterable[JobStatus]) -> None:
-        """Resolve the futures of the jobs that have ended or are unknown."""
+        """Resolve the futures of jobs that have ended or are unknown."""
         for status in statuses:
             is_over = status.state == "unknown" or status.state in ENDED_STATES
             with self._lock:
@@ -98,7 +98,7 @@ class JobWaits:
                 resolve(future, status)
 
     def take_lost(self) -> list[Call]:
-        """Return the calls to make on a new connection: of jobs watched on the last."""
+        """Return the calls that watch again, on a new connection."""
         with self._lock:
             lost = {job_id: watch for job_id, watch in self._watches.items() if watch.is_watched}
             for watch in lost.values():
@@ -106,7 +106,7 @@ class JobWaits:
             return list(lost.items())
 
     def fail(self, calls: Iterable[tuple[str, ReplyFuture[Any]]], error: Exception) -> None:
-        """Fail the futures of jobs that the server refuses to watch."""
+        """Fail the futures of jobs that the server does not watch."""
         for job_id, call in calls:
             with self._lock:
                 watch = self._watches.get(job_id)
@@ -146,6 +146,6 @@ def ended_status(job_id: str, status: JobStatus | None, seconds: float) -> JobSt
     return status
 
 
-def still_pending(job_id: str, seconds: float | None) -> TimeoutError:
+def still_pending(job_id: str, seconds: float) -> TimeoutError:
     """Return the error after a timeout."""
     return TimeoutError(f"job {job_id!r} has not ended within {seconds} s")

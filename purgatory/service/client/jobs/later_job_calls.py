@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any, cast
 
 from purgatory.service.client.arguments import (
-    MAX_NUMBER,
     Duration,
     JobName,
     checked_choice,
@@ -50,6 +49,7 @@ from purgatory.service.job_messages import (
 )
 from purgatory.service.protocol import (
     MADE_UP,
+    MAX_INT,
     Submission,
     SubmissionOptions,
     Submit,
@@ -82,10 +82,10 @@ class LaterJobCalls(CallSender):
         `payload`. With the answer the job is on disk; it is done at least once.
 
         `job_id`: the server adds no second job of this id while the job lives, and for `unique_for`
-        after its end (default: the server's `remember_ended`; 0: not after the end). `tags`: to
-        list and cancel jobs. `unless`: an event of any of these keys cancels the job, unless it
-        runs or has ended. `priority`: from -10 to 10; of a kind, higher ones first. `start_within`:
-        the server cancels the job if no handler has begun it for so long after it was due.
+        after its end, as in `defer`. `tags`: to list and cancel jobs. `unless`: an event of any of
+        these keys cancels the job, unless it runs or has ended. `priority`: from -10 to 10; of a
+        kind, higher ones first. `start_within`: the server cancels the job if no handler has begun
+        it for so long after it was due.
         """
         timeout_ms, due_ms = _time_of(delay, at)
         start_within_ms = None
@@ -108,12 +108,12 @@ class LaterJobCalls(CallSender):
         submission = Submission(
             job_id, keys, timeout_ms, 0, kind, packed, None if options == _PLAIN else options
         )
-        # `self` is a `Client`, which has the verbs of a handle.
+        # `self` is a `Client`.
         future = ScheduledFuture(cast("ClientJobs", self), is_made_up=is_made_up)
         return self._call(Submit, submission, future)
 
     def job_later(self, job: JobName) -> ReplyFuture[JobStatus | None]:
-        """Read the status of a job, by id; None: unknown."""
+        """Read the status of a job; None: unknown."""
         return self._call(ReadJobs, job_id_of(job))
 
     def jobs_page_later(
@@ -143,7 +143,7 @@ class LaterJobCalls(CallSender):
         """Count the matching jobs by kind and state, without zeros.
 
         Kinds beyond the 100 busiest are counted as "other". With a filter the server looks at each
-        candidate.
+        job.
         """
         wanted = check_filters(kind=kind, tag=tag, state=state, client=client)
         return self._call(CountJobs, (None if wanted == JobFilter() else wanted,))
@@ -158,7 +158,7 @@ class LaterJobCalls(CallSender):
         return self._call(ReadOverview, (wanted,))
 
     def cancel_job_later(self, job: JobName) -> ReplyFuture[bool]:
-        """Cancel a job, by id; False if it has ended, is dead or is not known.
+        """Cancel a job; False if it has ended, is dead or is not known.
 
         A job that no handler runs ends at once. For a running job, `job.cancelled` is set in the
         handler, and no attempt follows: the job ends as done if the handler succeeds, else as
@@ -188,8 +188,7 @@ class LaterJobCalls(CallSender):
     ) -> ReplyFuture[bool]:
         """Move a job to another time, `delay` from now or `at` an aware datetime.
 
-        False if the job runs, has ended, is dead or is not known. `at` in the past: the job is due
-        at once.
+        False if the job runs, has ended, is dead or is not known. `at` in the past: due now.
         """
         timeout_ms, due_ms = _time_of(delay, at)
         job_id = job_id_of(job)
@@ -223,7 +222,7 @@ class LaterJobCalls(CallSender):
 
         `running`: most jobs leased at a time, running or taken ahead. `per_second`: jobs leased a
         second, on average; up to twice as many in the second after a quiet one. None leaves a limit
-        as before; 0 removes the limit. Raises TypeError if both are None.
+        as before; 0 removes it. Raises TypeError if both are None.
         """
         if running is None and per_second is None:
             raise TypeError("no limit is given; expected running or per_second; 0: no limit")
@@ -233,12 +232,11 @@ class LaterJobCalls(CallSender):
         return self._call(SetLimit, (checked_text(kind, "kind"), None, running, rate))
 
     def limits_later(self) -> ReplyFuture[list[KindLimit]]:
-        """Read the limits of all limited or paused kinds."""
+        """Read the limits of the limited or paused kinds."""
         return self._call(ReadLimits, ())
 
     @contextlib.contextmanager
     def _end_of(self, job_id: str) -> Iterator[JobEndFuture]:
-        """Have the future resolved at the end of a job, within the block."""
         future = JobEndFuture(job_id)
         try:
             self._watch(future)
@@ -258,7 +256,7 @@ class LaterJobCalls(CallSender):
             raise
 
 
-#: The options of a plain job: not sent.
+#: These options are not sent.
 _PLAIN = SubmissionOptions(MADE_UP)
 
 
@@ -271,7 +269,7 @@ def job_id_of(job: JobName) -> str:
 
 
 def check_filters(*, order: str = "due", **filters: str | None) -> JobFilter:
-    """Return a filter of state, kind, tag and client. Raises TypeError and ValueError."""
+    """Return a filter of state, kind, tag and client."""
     checked_choice(order, "order", ORDERS)
     texts = {name: filter_text(text, name) for name, text in filters.items()}
     wanted = JobFilter(**texts)
@@ -281,7 +279,6 @@ def check_filters(*, order: str = "due", **filters: str | None) -> JobFilter:
 
 
 def _time_of(delay: Duration | None, at: datetime | None) -> tuple[int, int | None]:
-    """Return a delay in milliseconds, and a moment in Unix milliseconds."""
     if (delay is None) == (at is None):
         raise not_one_of_two("delay", "at", is_both=at is not None)
     if delay is not None:
@@ -293,7 +290,7 @@ def _checked_cursor(cursor: object) -> Cursor:
     if not isinstance(cursor, tuple | list) or len(cursor) != 2:
         raise TypeError(f"cursor is {cursor!r}; expected the `after` of a page")
     value, number = cursor
-    return checked_number(value, "cursor", -MAX_NUMBER), checked_number(number, "cursor")
+    return checked_number(value, "cursor", -MAX_INT), checked_number(number, "cursor")
 
 
 def _checked_rate(per_second: object) -> float:

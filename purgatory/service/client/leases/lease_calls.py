@@ -9,9 +9,9 @@ from purgatory.service.client.leases.lease_keeper import LeaseKeeper
 from purgatory.service.job_messages import EndLease, KeepLease, LeaseReady, TakeLease
 from purgatory.service.platform import Platform
 
-#: Seconds after which a waiting program asks again, also without news of the server.
+#: Seconds after which a waiting program asks again.
 ASK_AGAIN_S: Final = 2.0
-#: The server removes a waiting program that has not asked again for so long.
+#: The server removes a program that has not asked for so long.
 WAIT_MS: Final = 60_000
 
 
@@ -31,7 +31,7 @@ class LeaseCalls:
         )
 
     def now(self) -> float:
-        """Return seconds of a clock that goes on while the machine is suspended."""
+        """Return seconds; the clock goes on while the machine is suspended."""
         return self._boot_ns() / 1e9
 
     def take(self, name: str, holder: str, keep_ms: int, wait_ms: int) -> ReplyFuture[int | None]:
@@ -47,7 +47,7 @@ class LeaseCalls:
         return self._call(EndLease, (name, holder))
 
     def expect(self, name: str, holder: str, ready: Callable[[], None]) -> None:
-        """Have `ready` called when the waiter's turn has come."""
+        """Have `ready` called at the waiter's turn."""
         self._ready[name, holder] = ready
 
     def forget(self, name: str, holder: str) -> None:

@@ -1,6 +1,6 @@
 """LeaseHandle, AsyncLeaseHandle: a named lease in a program, as a context manager.
 
-Any thread may look at a `LeaseHandle`; an `AsyncLeaseHandle` is for its event loop only.
+A `LeaseHandle` is for any thread; an `AsyncLeaseHandle` is for its event loop only.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from purgatory.service.client.leases.lease_calls import ASK_AGAIN_S, WAIT_MS, Le
 from purgatory.service.client.leases.lease_keeper import KeptLease, end_of_lease
 from purgatory.service.errors import LeaseTimeout, RequestTimeout, ServiceError
 
-#: Waits for an answer, for so many seconds at most, and no longer than the client's timeout.
+#: Waits for an answer, at most so many seconds and the client's timeout.
 Wait = Callable[[ReplyFuture[Any], float], Any]
 _MIN_KEEP_MS: Final = 100
 
@@ -23,7 +23,7 @@ _MIN_KEEP_MS: Final = 100
 class LeaseTerms:
     """The name of a lease, its time, and the program's patience.
 
-    Raises TypeError and ValueError for bad arguments.
+    Raises TypeError and ValueError.
     """
 
     def __init__(self, name: str, keep: Duration, timeout: Duration | None) -> None:
@@ -37,11 +37,11 @@ class LeaseTerms:
             self.timeout_s = duration_ms(timeout, "timeout") / 1000
 
     def deadline(self, now: float) -> float:
-        """Return until when the program waits."""
+        """Return when the program waits no longer."""
         return float("inf") if self.timeout_s is None else now + self.timeout_s
 
     def wait_ms(self, deadline: float, now: float) -> int:
-        """Return the time of the waiter's place in the queue."""
+        """Return how long the waiter keeps a place in the queue."""
         return min(WAIT_MS, max(0, round((min(deadline, now + WAIT_MS) - now) * 1000)))
 
     def timed_out(self) -> LeaseTimeout:
@@ -50,7 +50,7 @@ class LeaseTerms:
 
 
 class LeaseOwner:
-    """The base of the handles for threads and for coroutines."""
+    """The base of both handles."""
 
     lost: threading.Event | asyncio.Event
 
@@ -85,7 +85,7 @@ class LeaseOwner:
         return min(left, ASK_AGAIN_S)
 
     def _lasts(self, asked_at: float) -> bool:
-        """Whether a granted lease lasts; it may be over after a wait for a server."""
+        """Whether a granted lease lasts: the answer may be late."""
         return self._calls.now() < end_of_lease(asked_at, self._terms.keep_ms)
 
     def _keep(self, token: int, holder: str, asked_at: float, lose: Callable[[], None]) -> None:
@@ -95,7 +95,7 @@ class LeaseOwner:
 
     @contextlib.contextmanager
     def _before(self, deadline: float) -> Iterator[None]:
-        """Ignore a missing answer before the deadline: the handle asks again."""
+        """Ignore a missing answer before the deadline."""
         try:
             yield
         except RequestTimeout:
@@ -105,7 +105,6 @@ class LeaseOwner:
     def _take(
         self, holder: str, asked_at: float, deadline: float
     ) -> tuple[ReplyFuture[Any], float]:
-        """Ask for the lease; return the answer, a token or None, and the seconds to wait for it."""
         wait_ms = self._terms.wait_ms(deadline, asked_at)
         answer = self._calls.take(self.name, holder, self._terms.keep_ms, wait_ms)
         return answer, max(1.0, deadline - self._calls.now())
@@ -127,9 +126,9 @@ class LeaseOwner:
 class LeaseHandle(LeaseOwner):
     """A named lease, as a context manager: what `Client.lease` returns.
 
-    Entering waits for the lease, leaving ends it. In the block `token` exceeds the token of each
-    earlier lease, of any name: storage that remembers the highest can refuse a program whose lease
-    is lost. `lost` is set when the lease is lost.
+    Entering waits for the lease, leaving ends it. `token` exceeds the token of each earlier lease,
+    of any name: storage that remembers the highest can refuse a program whose lease is lost. Then
+    `lost` is set.
     """
 
     def __init__(self, calls: LeaseCalls, wait: Wait, terms: LeaseTerms) -> None:

@@ -1,9 +1,8 @@
-"""LeaseKeeper: has the server keep the named leases of a client, in a separate thread.
+"""LeaseKeeper: has the server keep the named leases of a client, in a thread.
 
-The client counts a lease from the sending of the granted request, by a clock that goes on while the
-machine is suspended. So the program knows of the loss before the server grants the next lease.
-
-Any thread may call any method. The thread runs while there are leases.
+The client counts a lease from the sending of the granted request. So the program knows of the loss
+before the server grants the next lease. Any thread may call any method. The thread runs while there
+are leases.
 """
 
 import threading
@@ -21,27 +20,26 @@ from purgatory.service.platform import (
 
 # Requests in the time of a lease.
 _KEPT_PER_TIME: Final = 3
-# The pause after an error: so many seconds, or this part of the lease's time if that is less.
+# The pause after an error: these seconds, or less of a short lease.
 _RETRY_S: Final = 1.0
 _RETRIES_PER_TIME: Final = 10
-#: Most seconds that `close` waits for the thread.
+#: Seconds that `close` waits for the thread.
 JOIN_S: Final = 2.0
 
 #: Asks the server to keep a lease, by name, holder and milliseconds.
 Keep = Callable[[str, str, int], ReplyFuture[bool]]
-#: Makes a thread of a name.
 MakeThread = Callable[[RunnableLoop, str], WakeableThread]
 
 
 def end_of_lease(asked_at: float, keep_ms: int) -> float:
-    """Return when a lease is lost whose granted request was sent then."""
+    """Return when a lease is lost whose granted request was sent at `asked_at`."""
     return asked_at + keep_ms / 1000 * (1 - CLOCK_ERROR)
 
 
 class KeptLease:
     """A lease of this program; calls `on_lost`.
 
-    `asked_at`: when the client sent the last granted request.
+    `asked_at`: when the last granted request was sent.
     """
 
     __slots__ = ("asked_at", "holder", "is_asking", "keep_ms", "name", "on_lost", "retry_at")

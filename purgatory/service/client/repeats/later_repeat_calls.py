@@ -56,9 +56,8 @@ class LaterRepeatCalls(CallSender):
         interval. One is required. Each time, a worker of this client's name gets a job with `kind`,
         `payload` and the tag `name`.
 
-        `name` identifies a repeat of this client's name: another call replaces its settings, and
-        keeps its rhythm if `cron` and `tz`, or `every`, are unchanged. So each process may declare
-        the repeat.
+        Another call with the `name` replaces the settings, and keeps the rhythm if `cron` and `tz`,
+        or `every`, are unchanged. So each process may declare the repeat.
 
         `overlap`: "skip", no run begins while one is ready, running or retrying; or "allow".
         `missed`: the runs for times that passed while no server ran, or the repeat was paused:
@@ -89,8 +88,8 @@ class LaterRepeatCalls(CallSender):
         """Pause, resume, delete or run a repeat; answers `done` and the new `state`.
 
         `change`: "pause", "resume", "delete" or "run". `client`: whose repeat; None: this client's.
-        `done` is False without a repeat of the name, and for a run while the last one goes on, if
-        `overlap` is "skip". `state` is None without a repeat.
+        `done` is False, and `state` None, without such a repeat; a run that `overlap` forbids is
+        not done, either.
         """
         change = checked_choice(change, "change", CHANGES)
         owner = None if client is None else checked_text(client, "client")

@@ -1,17 +1,16 @@
-"""RepeatHandle, AsyncRepeatHandle: a repeat in a program. A `RepeatHandle` is for any thread."""
+"""RepeatHandle, AsyncRepeatHandle: a repeat in a program. `RepeatHandle` is for any thread."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 from zoneinfo import ZoneInfo
 
 from purgatory.service.client.trace_context import unwrap
 from purgatory.service.encoding import unpack_or_raw
-from purgatory.service.job_messages import RepeatChanged, Repeats, RepeatState
+from purgatory.service.job_messages import RepeatChanged, Repeats, RepeatState, moment_of
 from purgatory.service.platform import Platform
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # What verbs return.
 _Done_co = TypeVar("_Done_co", covariant=True)
 _Changed_co = TypeVar("_Changed_co", covariant=True)
@@ -21,29 +20,29 @@ _Later: TypeAlias = Coroutine[Any, Any, _T]
 
 
 class RepeatFacts:
-    """A repeat as the server has described it last; see `Client.repeat` for the settings."""
+    """A repeat as the server has described it last; see `Client.repeat`."""
 
     def __init__(self, state: RepeatState) -> None:
         self._state: RepeatState = state
 
     @property
     def name(self) -> str:
-        """The name, also a tag of its jobs."""
+        """Also a tag of its jobs."""
         return self._state.repeat.name
 
     @property
     def client(self) -> str:
-        """The client whose workers get the jobs."""
+        """The workers of this client get the jobs."""
         return self._state.client
 
     @property
     def cron(self) -> str | None:
-        """The cron expression; None: at intervals."""
+        """None: at intervals."""
         return self._state.repeat.cron
 
     @property
     def every(self) -> float | None:
-        """The interval in seconds; None: by the calendar."""
+        """Seconds; None: by the calendar."""
         every_ms = self._state.repeat.every_ms
         return None if every_ms is None else every_ms / 1000
 
@@ -64,12 +63,12 @@ class RepeatFacts:
 
     @property
     def overlap(self) -> str:
-        """Whether runs may overlap: "skip" or "allow"."""
+        """Either "skip" or "allow"."""
         return self._state.repeat.overlap
 
     @property
     def missed(self) -> str:
-        """Which missed times run: "one", "none" or "all"."""
+        """Either "one", "none" or "all"."""
         return self._state.repeat.missed
 
     @property
@@ -80,7 +79,7 @@ class RepeatFacts:
     def _moment(self, unix_ms: int | None) -> datetime | None:
         if unix_ms is None:
             return None
-        moment = _EPOCH + timedelta(milliseconds=unix_ms)
+        moment = moment_of(unix_ms)
         try:
             return moment.astimezone(ZoneInfo(self.tz))
         except (KeyError, ValueError, OSError):  # this machine does not know the zone
@@ -111,14 +110,14 @@ class RepeatFacts:
 
 
 class RepeatVerbs(RepeatFacts, ABC, Generic[_Done_co]):
-    """The verbs of the handles for threads and for coroutines, but for the types."""
+    """The base of both handles, but for the types."""
 
     def pause(self) -> _Done_co:
         """Schedule no more jobs until `resume`; False: deleted."""
         return self._change("pause")
 
     def resume(self) -> _Done_co:
-        """End a pause; `missed` decides about the passed times. False: deleted."""
+        """End a pause; see `missed`. False: deleted."""
         return self._change("resume")
 
     def delete(self) -> _Done_co:
@@ -128,7 +127,7 @@ class RepeatVerbs(RepeatFacts, ABC, Generic[_Done_co]):
     def run(self) -> _Done_co:
         """Have a job run now, even while paused; the rhythm stays.
 
-        False: deleted, or a job is ready, running or retrying and `overlap` is "skip".
+        False: deleted, or `overlap` forbids the run.
         """
         return self._change("run")
 
@@ -143,18 +142,18 @@ class RepeatVerbs(RepeatFacts, ABC, Generic[_Done_co]):
         return f"<{type(self).__name__} {self.name!r} of {self.client!r}>"
 
 
-# Seconds for which a state is fresh.
+# A state is fresh for so many seconds.
 _FRESH_S: Final = 0.1
 
 
 class RepeatControl(Protocol[_Changed_co, _Found_co]):
-    """The part of a client that a handle uses; see the verbs of `Client` and `AsyncClient`."""
+    """The part of a client that a handle uses."""
 
     def change_repeat(self, name: str, change: str, *, client: str | None = None) -> _Changed_co:
-        """Pause, resume, delete or run a repeat."""
+        """See `Client.change_repeat`."""
 
     def repeats_page(self, *, client: str | None = None, name: str | None = None) -> _Found_co:
-        """Read repeats."""
+        """See `Client.repeats_page`."""
 
 
 class RepeatOwner(RepeatControl[RepeatChanged, Repeats], Protocol):
@@ -167,7 +166,7 @@ class RepeatHandle(RepeatVerbs[bool]):
     """A repeat at the server: what `Client.repeat` returns.
 
     `next`, `last`, `paused` and `skipped` ask the server, unless it answered in the last tenth of a
-    second; they raise the errors of the client's methods. After `delete` they stay unchanged.
+    second, and raise the errors of the client's methods. After `delete` they stay unchanged.
     """
 
     def __init__(self, owner: RepeatOwner, state: RepeatState) -> None:
@@ -196,10 +195,10 @@ class RepeatHandle(RepeatVerbs[bool]):
 
 
 class AsyncRepeatHandle(RepeatVerbs[_Later[bool]]):
-    """Like `RepeatHandle`, with awaitable methods, in the thread of the client's event loop.
+    """Like `RepeatHandle`, with awaitable methods, for the event loop's thread.
 
-    `next`, `last`, `paused` and `skipped` are of the server's last answer to the handle's methods;
-    see `refresh`.
+    `next`, `last`, `paused` and `skipped` are of the server's last answer to the handle; see
+    `refresh`.
     """
 
     def __init__(

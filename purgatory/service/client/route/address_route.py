@@ -2,8 +2,8 @@
 
 A client tries the addresses of its list in turn. If a standby names the active server, this address
 is next, listed or not. The route remembers an unlisted address only while a server welcomes the
-client there. After a round of failed addresses the client waits a little. So standbys
-that name each other, and unreachable addresses, cost a round.
+client there. After a round of failed addresses, as of standbys that name each other, the client
+waits a little.
 """
 
 from collections.abc import Callable
@@ -12,9 +12,9 @@ from typing import Final
 from purgatory.service.client.backoff import backoff_s
 from purgatory.service.client.route.addresses import is_reachable
 
-#: Seconds between two rounds: the first, and the longest.
+#: Seconds between two rounds, at first and at most.
 ROUND_DELAY_S: Final = (0.1, 0.5)
-#: Seconds for an attempt to connect in the first two rounds; doubled every two rounds.
+#: Seconds for an attempt to connect; doubled every two rounds.
 ATTEMPT_S: Final = 1.0
 # Most unlisted addresses that are remembered, or tried in a round.
 _MAX_UNLISTED: Final = 4
@@ -39,11 +39,11 @@ class AddressRoute:
         return len(self._listed) + len(self._learned) > 1 or self.current not in self._listed
 
     def attempt_s(self, longest: float) -> float:
-        """Return the seconds for an attempt to connect, `longest` at most."""
+        """Return the seconds for an attempt to connect."""
         return min(longest, ATTEMPT_S * 2.0 ** min(self._rounds // 2, 10))
 
     def others(self) -> tuple[str, ...]:
-        """Return the known addresses but the current one, in the order to try them."""
+        """Return the other known addresses in the order to try them."""
         known = self._listed + self._learned
         start = known.index(self.current) + 1 if self.current in known else self._place
         return tuple(each for each in known[start:] + known[:start] if each != self.current)
@@ -56,9 +56,9 @@ class AddressRoute:
             self._learned = (*self._learned[1 - _MAX_UNLISTED :], self.current)
 
     def advance(self, named: str = "", *, failed: bool = True) -> float:
-        """Go on to the next address; return the seconds to wait before connecting.
+        """Choose the next address; return the seconds to wait before connecting.
 
-        `named`: by a standby. `failed`: there was no welcome at the current address.
+        `named`: by a standby. `failed`: without a welcome at the current address.
         """
         others = self.others()
         if failed:

@@ -1,8 +1,7 @@
 """The addresses of servers: parsed and checked. Any thread.
 
-A text holds addresses separated by commas: `tcp://a:7411,tcp://b:7411`. An address is
-`tcp://HOST:PORT`, where HOST is a name, an IPv4 address or an IPv6 address in brackets, or
-`ipc://PATH`.
+A text has addresses separated by commas. An address is `tcp://HOST:PORT`, where HOST is a name, an
+IPv4 address or an IPv6 address in brackets, or `ipc://PATH`.
 """
 
 import re
@@ -14,7 +13,7 @@ from purgatory.service.errors import BadAddress
 EXPECTED: Final = "tcp://HOST:PORT or ipc://PATH, several separated by commas"
 _TCP: Final = re.compile(r"tcp://(?P<host>[^\s/:*;\[\]]+|\[[0-9A-Za-z:.%]+\]):(?P<port>[0-9]{1,5})")
 _IPC: Final = re.compile(r"ipc://\S+")
-# Hosts to bind to, by which another machine cannot reach the server.
+# Hosts to bind to, not to connect to.
 _ANY_HOST: Final = frozenset({"0.0.0.0", "[::]", "[::0]"})
 
 
@@ -39,6 +38,6 @@ def is_address(text: str) -> bool:
 
 
 def is_reachable(text: str) -> bool:
-    """Tell whether an address that a standby names may be reached from here."""
+    """Tell whether a client may follow a standby to an address."""
     found = _TCP.fullmatch(text)
     return found is not None and is_address(text) and found["host"] not in _ANY_HOST

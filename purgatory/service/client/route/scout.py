@@ -1,9 +1,8 @@
 """Scout: asks other servers for a welcome while the connected server is silent.
 
 If only this server is cut off from its database, another server may be active. If the database is
-away for all servers, the client must stay, or it would lose a worker's leases. So the scout asks on
-a separate socket, and the client moves only to a server that welcomes the scout. Used with the
-`Turn`.
+away for all servers, the client must stay, or it would lose a worker's leases. So the client moves
+only to a server that welcomes the scout, on a separate socket. Used with the `Turn`.
 """
 
 from collections.abc import Callable, Sequence

@@ -14,10 +14,9 @@ from purgatory.service.client.arguments import Duration, seconds_within
 _LOST_AFTER_S: Final = (0.1, 6000.0)
 # Of a CURVE key, before its text encoding Z85.
 _KEY_BYTES: Final = 32
-# Keepalive probes to a silent host.
 _QUESTIONS: Final = 4
 
-#: Seconds without a sign of the server's host after which a connection is lost.
+#: Seconds of silence after which a connection is lost.
 LOST_AFTER_S: Final = 5.0
 #: Sets the keys of a new socket.
 ConfigureSocket = Callable[["zmq.Socket[bytes]"], None]
@@ -40,8 +39,8 @@ class SocketOptions:
         for option, value in (
             (zmq.LINGER, 0),
             (zmq.IPV6, "[" in address),  # a name is resolved to IPv4
-            # No bound: if a connection breaks while the queue is full, libzmq's next heartbeat ends
-            # the process (an assertion, libzmq issue 4841). The I/O thread reads all the time.
+            # No bound: with a full queue a heartbeat after a lost connection ends the process
+            # (libzmq issue 4841). The I/O thread reads all the time.
             (zmq.RCVHWM, 0),
             (zmq.RECONNECT_IVL, 50),
             (zmq.RECONNECT_IVL_MAX, 1000),
@@ -65,7 +64,7 @@ def socket_options(
     secret_key: str | bytes | None = None,
     lost_after: Duration = LOST_AFTER_S,
 ) -> SocketOptions:
-    """Check these options of a `Client`. Raises TypeError and ValueError."""
+    """Check options of a `Client`. Raises TypeError and ValueError."""
     configure = None
     if server_key is not None:
         configure = _curve_keys(server_key, public_key, secret_key)
@@ -77,10 +76,6 @@ def socket_options(
 def _curve_keys(
     server_key: str | bytes, public_key: str | bytes | None, secret_key: str | bytes | None
 ) -> ConfigureSocket:
-    """Return a function that sets a socket's keys.
-
-    Raises ValueError for a missing or bad key, TypeError for another type.
-    """
     if public_key is None or secret_key is None:
         raise ValueError("server_key needs public_key and secret_key, too")
     given = {"server_key": server_key, "public_key": public_key, "secret_key": secret_key}

@@ -1,4 +1,4 @@
-"""The console's files, `/console`: a page that asks the API with a token that the user types.
+"""The console's files, `/console`: a page that asks the API with the user's token.
 
 By its headers the page loads nothing from other servers and runs no inline script, no page can
 frame it, and no text becomes markup (Trusted Types). Any thread.
