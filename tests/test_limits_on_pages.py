@@ -22,17 +22,16 @@ from purgatory.service.client.unsent_calls import MAX_SENDINGS
 from purgatory.service.cluster.lease_watch import YIELD_S
 from purgatory.service.cluster.store_lease import MARGIN
 from purgatory.service.config import LEAST_TAKEOVER_S, PARTITION, Config
-from purgatory.service.gateway.count_feed import MOST_KINDS, PERIOD_S
+from purgatory.service.gateway.count_feed import PERIOD_S
 from purgatory.service.gateway.health import PATIENCE_S
 from purgatory.service.gateway.outcomes import _QUIET_S
 from purgatory.service.gateway.server import KEEP_ALIVE_S, MAX_WAIT_S, StreamingProtocol
 from purgatory.service.http.listening import MAX_CONNECTIONS, REQUEST_S
 from purgatory.service.http.server import _COARSE_ROWS, _COARSE_S
+from purgatory.service.job_messages import MOST_KINDS
 from purgatory.service.machine_memory import MAX_BYTES, MIN_BYTES, SHARE
 from purgatory.service.protocol import MAX_ROOM
 from purgatory.service.server import clock, commits, fair_queue, store_loop
-from purgatory.service.server.jobs import kind_figures
-from purgatory.service.server.jobs.job_timings import MOST_KINDS as TIMED_KINDS
 from purgatory.service.server.leases.job_leases import MAX_LOSSES
 from purgatory.service.server.limits import limit_requests
 from purgatory.service.server.memory import _KEY_BYTES, operation_bytes
@@ -80,8 +79,8 @@ LIMITS = [
     ),
     ("service.md", f"it accepts {accept_gate.MAX_ARRIVALS} new connections a second"),
     ("service.md", f"beyond {MAX_CONNECTIONS} connections the server closes the longest idle"),
-    ("service.md", f"have the first {TIMED_KINDS} kinds since the start by name"),
-    ("service.md", f"other figures the {kind_figures.MOST_KINDS} kinds with most jobs"),
+    ("service.md", f"have the first {MOST_KINDS} kinds since the start by name"),
+    ("service.md", f"other figures the {MOST_KINDS} kinds with most jobs"),
     ("service.md", f"has not returned for {READY_BOUND_S:.0f} s"),
     ("service.md", f"at most {MAX_AHEAD} for each"),
     ("service.md", f"has the last {KEPT_ATTEMPTS} attempts"),
@@ -89,7 +88,7 @@ LIMITS = [
     ("protocol.md", f"up to {KEPT_ATTEMPTS} attempts"),
     ("protocol.md", f"`room` above {MAX_ROOM:,}"),
     ("service.md", f"Of remembered ids it checks at most {MAX_CHECKED:,}"),
-    ("protocol.md", f"The {kind_figures.MOST_KINDS} kinds with most jobs have counts of their own"),
+    ("protocol.md", f"The {MOST_KINDS} kinds with most jobs have counts of their own"),
     ("gateway.md", f"its server answers within {PATIENCE_S:.0f} s"),
     ("gateway.md", f"connections, and an idle one for {KEEP_ALIVE_S:.0f} s"),
     ("gateway.md", f"keeps at most {StreamingProtocol.max_connections:,} connections"),

@@ -27,6 +27,9 @@ ENDED_STATES: Final = ("done", "dead", "cancelled")
 #: Of `ListJobs`: by due time, or the latest submission first.
 ORDERS: Final = ("due", "newest")
 PRIORITIES: Final = range(-10, 11)
+#: So many kinds have figures of their own, in answers and metrics; the rest is OTHER.
+MOST_KINDS: Final = 100
+OTHER: Final = "other"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 #: The beginning of `JobStatus.error`; then the key.

@@ -12,17 +12,13 @@ from typing import Final
 from purgatory.service.client.async_client import AsyncClient
 from purgatory.service.errors import RequestAbandoned, RequestTimeout, TooManyReads
 from purgatory.service.gateway.messages import JobCountReport, KindCount
-from purgatory.service.job_messages import JOB_STATES
+from purgatory.service.job_messages import JOB_STATES, MOST_KINDS, OTHER
 from purgatory.service.troubles import all_troubles, in_trouble, why_stuck
 
 #: Least seconds between two readings.
 PERIOD_S: Final = 1.0
 #: Most streams of a client's name.
 MOST_STREAMS: Final = 50
-#: Most kinds with counts of their own.
-MOST_KINDS: Final = 100
-#: All further kinds.
-OTHER: Final = "other"
 # The period is at least so many readings long.
 _SHARE: Final = 10
 

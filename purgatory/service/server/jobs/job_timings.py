@@ -6,11 +6,9 @@ The store thread adds plain integers, any thread reads.
 from bisect import bisect_left
 from typing import Final
 
+from purgatory.service.job_messages import MOST_KINDS, OTHER
 from purgatory.service.server.records.job_record import CANCELLED, DEAD, DONE
 
-#: The first kinds have own figures: no counter may go back. The rest is OTHER.
-MOST_KINDS: Final = 100
-OTHER: Final = "other"
 #: Upper bounds of both histograms; one more bucket has longer times.
 TIMING_BOUNDS_MS: Final = (
     5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000, 1_800_000,
@@ -42,7 +40,7 @@ class KindTimings:
 
 
 class JobTimings:
-    """The figures of the first MOST_KINDS kinds, and of all others."""
+    """The figures of the first MOST_KINDS kinds, as no counter may go back, and of all others."""
 
     def __init__(self) -> None:
         self.by_kind: dict[str, KindTimings] = {}

@@ -5,15 +5,10 @@ Any thread, while the store thread runs: each step here reads a value or copies 
 
 from collections import Counter
 from heapq import nlargest
-from typing import Final
 
-from purgatory.service.job_messages import KindOverview
+from purgatory.service.job_messages import MOST_KINDS, OTHER, KindOverview
 from purgatory.service.server.leases.job_group import JobGroup
 from purgatory.service.server.state import ServerState
-
-#: The kinds with most jobs have own figures. The rest is OTHER.
-MOST_KINDS: Final = 100
-OTHER: Final = "other"
 
 
 def kind_figures(

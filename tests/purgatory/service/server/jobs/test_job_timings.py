@@ -3,10 +3,9 @@
 import pytest
 
 from purgatory.service import Client
+from purgatory.service.job_messages import MOST_KINDS, OTHER
 from purgatory.service.server.jobs.job_timings import (
     END_STATES,
-    MOST_KINDS,
-    OTHER,
     TIMING_BOUNDS_MS,
     JobTimings,
 )

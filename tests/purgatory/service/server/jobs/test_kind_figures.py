@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from purgatory.service.job_messages import JOB_STATES
-from purgatory.service.server.jobs.kind_figures import MOST_KINDS, OTHER, kind_figures
+from purgatory.service.job_messages import JOB_STATES, MOST_KINDS, OTHER
+from purgatory.service.server.jobs.kind_figures import kind_figures
 from tests.testing.purgatory_harness import HANG
 from tests.testing.step_server import job, step_server
 
