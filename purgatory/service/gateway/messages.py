@@ -480,12 +480,15 @@ class LeaseResults(Struct):
 def as_json(value: Any) -> msgspec.Raw:
     """Return a value of MessagePack as JSON, bytes as base64.
 
-    A value without a form in JSON, as a map with lists as keys: base64 of its MessagePack.
+    A value without a form in JSON, as a map with lists as keys: base64 of its MessagePack. So is
+    the `msgspec.Raw` of a value that Python cannot hold.
     """
     try:
-        return msgspec.Raw(msgspec.json.encode(value))
+        if not isinstance(value, msgspec.Raw):
+            return msgspec.Raw(msgspec.json.encode(value))
     except (TypeError, ValueError, RecursionError):
-        return msgspec.Raw(msgspec.json.encode(base64.b64encode(pack(value)).decode("ascii")))
+        pass
+    return msgspec.Raw(msgspec.json.encode(base64.b64encode(pack(value)).decode("ascii")))
 
 
 def seconds(duration: float | str, name: str) -> float:
