@@ -33,6 +33,12 @@ class TestContext:
         traceparent, inner = unwrap(carried)
         assert (traceparent, unpack(inner)) == (TRACEPARENT, payload)
 
+    @pytest.mark.parametrize("length", [60, 65_400])
+    def test_its_length(self, length):
+        """It takes some 65 bytes."""
+        payload = Raw(pack("x" * length))
+        assert 60 < len(bytes(wrap(TRACEPARENT, payload))) - len(bytes(payload)) < 68
+
     @pytest.mark.parametrize("year", [1, 1969, 1970, 2026, 2600, 9999])
     def test_a_datetime(self, year):
         """A time before 1970 or far ahead, which is an extension, too, has no context."""
