@@ -10,7 +10,7 @@ from typing import Any, Final, TextIO
 
 from purgatory.cli.connection import BAD_NEWS
 from purgatory.cli.options import import_extra
-from purgatory.printable import counted, printable
+from purgatory.printable import counted, printable, printable_json
 
 #: Characters of an id in a table of 80 columns.
 SHORT_ID: Final = 16
@@ -24,16 +24,16 @@ def say(text: str, *, file: TextIO | None = None) -> None:
 
 def value_text(value: Any) -> str:
     """Return a text as it is, any other value as JSON."""
-    return value if isinstance(value, str) else json_text(value)
+    return value if isinstance(value, str) else printable_json(json_text(value, is_ascii=False))
 
 
-def json_text(value: Any) -> str:
+def json_text(value: Any, *, is_ascii: bool = True) -> str:
     """Return a value as one line of JSON."""
     try:
         try:
-            return json.dumps(value, default=_fields, allow_nan=False)
+            return json.dumps(value, default=_fields, allow_nan=False, ensure_ascii=is_ascii)
         except (TypeError, ValueError):  # keys that are no texts; NaN
-            return json.dumps(_for_json(value))
+            return json.dumps(_for_json(value), ensure_ascii=is_ascii)
     except RecursionError:
         return json.dumps("(nested too deeply to be shown)")
 
