@@ -10,7 +10,7 @@ from typing import Any, Final, TextIO
 
 from purgatory.cli.connection import BAD_NEWS
 from purgatory.cli.options import import_extra
-from purgatory.printable import counted, printable
+from purgatory.printable import counted, printable, printable_json
 
 #: Characters of an id in a table of 80 columns.
 SHORT_ID: Final = 16
@@ -24,34 +24,41 @@ def say(text: str, *, file: TextIO | None = None) -> None:
 
 def value_text(value: Any) -> str:
     """Return a text as it is, any other value as JSON."""
-    return value if isinstance(value, str) else json_text(value)
+    return value if isinstance(value, str) else printable_json(json_text(value, is_ascii=False))
 
 
-def json_text(value: Any) -> str:
-    """Return a value as one line of JSON, or JSON of its `repr`."""
+def json_text(value: Any, *, is_ascii: bool = True) -> str:
+    """Return a value as one line of JSON."""
     try:
         try:
-            return json.dumps(value, default=_fields, allow_nan=False)
-        except ValueError:
-            return json.dumps(_finite(value), default=_fields)
-    except TypeError:  # keys that are no texts
-        return json.dumps(repr(value))
+            return json.dumps(value, default=_fields, allow_nan=False, ensure_ascii=is_ascii)
+        except (TypeError, ValueError):  # keys that are no texts; NaN
+            return json.dumps(_for_json(value), ensure_ascii=is_ascii)
     except RecursionError:
         return json.dumps("(nested too deeply to be shown)")
 
 
 def _fields(value: Any) -> Any:
+    """Return the fields of a message, or the text of another value."""
     names = getattr(value, "__struct_fields__", None)
-    return repr(value) if names is None else {name: getattr(value, name) for name in names}
+    if names is not None:
+        return {name: getattr(value, name) for name in names}
+    return value.isoformat() if isinstance(value, datetime) else repr(value)
 
 
-def _finite(value: Any) -> Any:
-    """Return a value with null for NaN and infinity, which JSON does not have."""
+def _for_json(value: Any) -> Any:
+    """Return a value as JSON has it: null for NaN and infinity, texts for other keys."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    return [_finite(one) for one in value] if isinstance(value, list | tuple) else value
+        return {_key(key): _for_json(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_for_json(one) for one in value]
+    return value if isinstance(value, str | int | None) else _for_json(_fields(value))
+
+
+def _key(key: Any) -> Any:
+    return key if isinstance(key, str | int | float | None) else str(_fields(key))
 
 
 def optional_text(value: Any) -> str:

@@ -284,8 +284,13 @@ _EXPECTED: Final[dict[Any, str]] = {
 }
 
 
-# The fields of a repeat count as items.
-_LEAST: Final = {"max_memory": 0, "max_items": 10}
+# The fields of a repeat count as items. A client's first message has a name that it may have made.
+_LEAST: Final = {
+    "max_memory": 0,
+    "max_items": 10,
+    "max_message_bytes": 1000,
+    "max_text_bytes": 64,
+}
 
 
 def _least(setting: Field[Any]) -> int:

@@ -91,7 +91,8 @@ def pack(value: Any) -> bytes:
     try:
         packed = _encode_value(value)
     except OverflowError as error:
-        raise TypeError("value cannot be sent: it has an integer beyond 64 bits") from error
+        text = "it has an integer beyond 64 bits, or a time before the year 1 or after 9999 (UTC)"
+        raise TypeError(f"value cannot be sent: {text}") from error
     except (RecursionError, TypeError) as error:
         raise TypeError(f"value cannot be sent: {error}") from error
     except UnicodeEncodeError as error:

@@ -83,7 +83,7 @@ class Access:
         kind = type(request)
         right = "work" if kind is Begin else VERBS[kind].right if kind in VERBS else None
         if right is not None and right not in self._granted:
-            name = kind.__name__.lower()
+            name = re.sub(r"\B[A-Z]", r" \g<0>", kind.__name__).lower()
             raise NotAllowed(
                 f"{name} needs the right {right!r}; this key has {', '.join(self.rights)}"
             )

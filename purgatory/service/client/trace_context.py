@@ -5,22 +5,21 @@ So a trace goes on in the process that gets the outcome. The server ignores the 
 
 import re
 from contextlib import AbstractContextManager
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 from msgspec import Raw
 
-from purgatory.service.encoding import encode
+from purgatory.service.encoding import NOT_A_MESSAGE, encode
 from purgatory.service.protocol import LeasedJob, OutcomeMessage
 
 # The MessagePack extension type, see docs/protocol.md.
 _EXTENSION: Final = 84
 # W3C Trace Context, version 00 and later.
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
-# Of extensions of up to 255 bytes, 64 KiB, 4 GiB.
-_FIRST_BYTES: Final = (b"\xc7", b"\xc8", b"\xc9")
+# By the first byte of extensions of up to 255 bytes, 64 KiB, 4 GiB: where the type is.
+_TYPE_PLACES: Final = {b"\xc7": 2, b"\xc8": 3, b"\xc9": 5}
 
-_decode: Final = msgspec.msgpack.Decoder().decode
 _decode_pair: Final = msgspec.msgpack.Decoder(tuple[str, Raw]).decode
 
 
@@ -53,14 +52,12 @@ def wrap(traceparent: str, payload: Raw) -> Raw:
 def unwrap(payload: Raw) -> tuple[str, Raw]:
     """Undo `wrap`; the context is empty for a plain payload."""
     data = bytes(payload)
-    if not data.startswith(_FIRST_BYTES):
-        return "", payload
-    extension: Any = _decode(data)
-    if extension.code != _EXTENSION:
+    place = _TYPE_PLACES.get(data[:1], len(data))
+    if data[place : place + 1] != bytes([_EXTENSION]):  # a datetime is an extension, too
         return "", payload
     try:
-        traceparent, inner = _decode_pair(extension.data)
-    except msgspec.DecodeError:
+        traceparent, inner = _decode_pair(data[place + 1 :])
+    except NOT_A_MESSAGE:
         return "", payload
     if not _TRACEPARENT.fullmatch(traceparent):
         return "", payload

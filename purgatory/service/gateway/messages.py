@@ -481,12 +481,15 @@ class LeaseResults(Struct):
 def as_json(value: Any) -> msgspec.Raw:
     """Return a value as JSON; bytes, or a value without a form in JSON, as base64.
 
-    The latter: of its MessagePack, as for a map with lists as keys.
+    The latter: of its MessagePack, as for a map with lists as keys, or for the `msgspec.Raw` of a
+    value that Python cannot hold.
     """
     try:
-        return msgspec.Raw(msgspec.json.encode(value))
+        if not isinstance(value, msgspec.Raw):
+            return msgspec.Raw(msgspec.json.encode(value))
     except (TypeError, ValueError, RecursionError):
-        return msgspec.Raw(msgspec.json.encode(base64.b64encode(pack(value)).decode("ascii")))
+        pass
+    return msgspec.Raw(msgspec.json.encode(base64.b64encode(pack(value)).decode("ascii")))
 
 
 def seconds(duration: float | str, name: str) -> float:

@@ -1,5 +1,7 @@
 """What commands print: values, moments, results."""
 
+import json
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
@@ -22,8 +24,10 @@ def test_ages():
     [
         ("as it is", "as it is"),
         ({"a": [1, None]}, '{"a": [1, null]}'),
+        ({"é": ["💶", "\x1b\u2028"]}, r'{"é": ["💶", "\u001b\u2028"]}'),
         (b"bytes", "\"b'bytes'\""),
-        ({(1, 2): 3}, '"{(1, 2): 3}"'),
+        ({(1, 2): [b"b"]}, '{"(1, 2)": ["b\'b\'"]}'),
+        (datetime(2026, 11, 21, tzinfo=UTC), '"2026-11-21T00:00:00+00:00"'),
     ],
 )
 def test_a_value(value, text):
@@ -59,6 +63,20 @@ def test_records_are_lines_of_json(capsys):
     record = SimpleNamespace(key="a", count=1, __struct_fields__=("key", "count"))
     output.print_json([record, record])
     assert capsys.readouterr().out == '{"key": "a", "count": 1}\n' * 2
+
+
+def test_keys_that_are_no_texts(capsys):
+    """The record stays an object with its names; such a key becomes a text."""
+    names = ("op_id", "payload", "history")
+    part = SimpleNamespace(seconds=float("nan"), __struct_fields__=("seconds",))
+    payload = {b"x": 1, (1, 2): float("inf"), datetime(2026, 11, 21, tzinfo=UTC): {None: 7}}
+    record = SimpleNamespace(op_id="a", payload=payload, history=[part], __struct_fields__=names)
+    output.print_json([record])
+    assert json.loads(capsys.readouterr().out) == {
+        "op_id": "a",
+        "payload": {"b'x'": 1, "(1, 2)": None, "2026-11-21T00:00:00+00:00": {"null": 7}},
+        "history": [{"seconds": None}],
+    }
 
 
 def test_nothing_is_printed_of_nothing(capsys):

@@ -240,8 +240,20 @@ def test_a_request_of_one_repeat_fits():
         Config(memory=True, max_items=9)
 
 
-@pytest.mark.parametrize("setting", ["max_pending", "max_keys", "max_message_bytes"])
-def test_limits_that_no_message_holds(setting):
+@pytest.mark.parametrize(
+    ("setting", "least"), [("max_message_bytes", 1000), ("max_text_bytes", 64)]
+)
+def test_limits_of_a_clients_first_message(setting, least, serve, connect):
+    """With the least ones a client gets in; with fewer none would, so they are refused."""
+    with pytest.raises(ConfigError, match=f"{setting} is .*; expected a whole number, {least} to "):
+        Config(memory=True, **{setting: least - 1})
+    assert connect(serve(memory=True, **{setting: least})).complete("k") == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "least"), [("max_pending", 1), ("max_keys", 1), ("max_message_bytes", 1000)]
+)
+def test_limits_that_no_message_holds(setting, least):
     """A server with them could not be reached."""
-    with pytest.raises(ConfigError, match=f"{setting} is .*; expected a whole number, 1 to "):
+    with pytest.raises(ConfigError, match=f"{setting} is .*; expected a whole number, {least} to "):
         Config(memory=True, **{setting: 10**30})

@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+from datetime import UTC, datetime
 
 import pytest
 
@@ -13,7 +14,15 @@ from tests.testing.purgatory_harness import HANG
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-OTHER_DATA = [b"", b"no", b"\x92\xa3abc\x07", b"\x92\xa0\xc1", b"\x07" * 60]
+OTHER_DATA = [
+    b"",
+    b"no",
+    b"\x92\xa3abc\x07",
+    b"\x92\xa0\xc1",
+    b"\x92\xa2\xff\xfe\xc0",  # a text that is not UTF-8
+    b"\xff" * 12,  # as -1, a time that Python cannot hold
+    b"\x07" * 60,
+]
 
 
 class TestContext:
@@ -24,6 +33,21 @@ class TestContext:
         traceparent, inner = unwrap(carried)
         assert (traceparent, unpack(inner)) == (TRACEPARENT, payload)
 
+    @pytest.mark.parametrize("length", [60, 65_400])
+    def test_its_length(self, length):
+        """It takes some 65 bytes."""
+        payload = Raw(pack("x" * length))
+        assert 60 < len(bytes(wrap(TRACEPARENT, payload))) - len(bytes(payload)) < 68
+
+    @pytest.mark.parametrize("year", [1, 1969, 1970, 2026, 2600, 9999])
+    def test_a_datetime(self, year):
+        """A time before 1970 or far ahead, which is an extension, too, has no context."""
+        born = datetime(year, 5, 17, tzinfo=UTC)
+        payload = Raw(pack(born))
+        assert unwrap(payload) == ("", payload)
+        traceparent, inner = unwrap(wrap(TRACEPARENT, payload))
+        assert (traceparent, unpack(inner)) == (TRACEPARENT, born)
+
     def test_without_a_context(self):
         """The payload stays as it is."""
         for payload in (Raw(NOTHING), Raw(pack({"a": 1}))):
@@ -33,7 +57,7 @@ class TestContext:
     @pytest.mark.parametrize("data", OTHER_DATA)
     def test_other_extensions(self, data):
         """What is no context is the program's own."""
-        for code in (83, 84):
+        for code in (83, 84, 255):
             payload = Raw(b"\xc7" + bytes([len(data), code]) + data)
             assert unwrap(payload) == ("", payload)
 
