@@ -31,7 +31,7 @@ from tests.test_docs import DIARY, ROOT, text_of
 from tests.testing.purgatory_harness import HANG
 from tests.testing.step_server import StepServer, operation
 from tests.timingwheel.test_timer_fork import in_child
-from timingwheel import Timer, TimerForked
+from timingwheel import InlineExecutor, ManualClock, Timer, TimerForked
 from timingwheel.wheel_state import DRAIN_BATCH
 
 NUMBER = re.compile(r"\d[\d,.]*\d|\d")
@@ -152,6 +152,23 @@ def test_which_timers_have_lanes():
     assert "further threads share (`timingwheel/lanes.py`), unless the timer has `max_pending`" in (
         text_of("docs/atomicity.md")
     )
+
+
+def test_tasks_of_a_tick_run_in_any_order():
+    """A task that cascades runs behind one that was added later: no page promises an order."""
+    clock = ManualClock()
+    timer = Timer(tick_ms=1, wheel_size=3, clock=clock, executor=InlineExecutor())
+    ran = []
+    timer.schedule(0.004, ran.append, "first added")
+    clock.advance(0.002)
+    timer.advance_clock()
+    timer.schedule(0.002, ran.append, "last added")
+    for _ in range(2):
+        clock.advance(0.001)
+        timer.advance_clock()
+    assert ran == ["last added", "first added"]
+    assert "and those of one tick in any order" in text_of("docs/library.md")
+    assert "order of adding" not in text_of("docs/atomicity.md")
 
 
 def test_which_purgatory_has_a_loop_of_its_own():
