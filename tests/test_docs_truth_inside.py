@@ -9,6 +9,7 @@ import threading
 
 import pytest
 from bench_all import SCRIPTS
+from prometheus_client import CollectorRegistry
 
 from purgatory import Purgatory
 from purgatory.aio.loop_delivery import PORTION
@@ -216,6 +217,27 @@ def test_the_versions_whose_lists_crash():
     source = " ".join((ROOT / "_purgatory_cpython" / "_memory_shortage.h").read_text().split())
     versions = re.search(r"PyList_New of CPython ([\d.]+(?: and [\d.]+)*)", source)[1]
     assert f"`PyList_New` of CPython {versions} crashes" in text_of("docs/atomicity.md")
+
+
+# Metrics
+
+
+def test_whose_name_a_metric_has():
+    """Metrics of a shared timer have its name, those of a timer of its own the purgatory's."""
+    registry = CollectorRegistry()
+    with (
+        Timer("ticks") as timer,
+        Purgatory("shared", timer=timer, registry=registry),
+        Purgatory("own", registry=registry),
+    ):
+        names = {
+            sample.labels["name"]
+            for family in registry.collect()
+            if family.name.startswith("timingwheel_")
+            for sample in family.samples
+        }
+    assert names == {"ticks", "own"}
+    assert "`timingwheel_` metrics of a shared timer have the timer's" in text_of("docs/library.md")
 
 
 # Spark
