@@ -507,6 +507,18 @@ SHOWN = [
         "test_a_connection_that_let_a_lease_lapse",
     ),
     (
+        "howto/nightly-report.md",
+        'with `overlap="skip"` they run one after the other, and none is left out',
+        "purgatory/service/server/repeats/test_repeat_runs.py",
+        "test_all_in_turn_wait_for_the_one_before",
+    ),
+    (
+        "protocol.md",
+        "also says what `overlap` (`skip`, `allow`) and `missed` (`one`, `none`, `all`) mean",
+        "purgatory/service/server/repeats/test_repeat_runs.py",
+        "test_ten_times",
+    ),
+    (
         "protocol.md",
         "a second client with the same id is not answered, or is taken for the first.",
         "purgatory/service/server/network/test_router_socket.py",
