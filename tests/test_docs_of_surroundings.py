@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import tomllib
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from datetime import UTC, datetime, timedelta
 
 import pyarrow.parquet as pq
@@ -23,6 +23,7 @@ from purgatory import Client, OperationExpired, Purgatory, Worker
 from purgatory.aio import AsyncPurgatory
 from purgatory.cli.process import JsonFormatter, TextFormatter
 from purgatory.service import Config, RequestTimeout, ServiceDaemon
+from purgatory.testing import ManualPurgatory
 from tests.test_docs import ROOT, environment, text_of
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
@@ -75,6 +76,22 @@ def test_the_context_of_callbacks():
     REQUEST.set("none")
     assert seen == ["completer", "none"]
     assert "after an expiry in an empty one" in text_of("docs/library.md")
+
+
+def test_the_context_of_the_caller():
+    """library.md: `defer`, `schedule` and `every` take a context for what they call."""
+    seen = []
+    token = REQUEST.set("submitter")
+    with ManualPurgatory() as purgatory:
+        given, note = copy_context(), lambda *_: seen.append(REQUEST.get())
+        purgatory.defer("paid", context=given).add_done_callback(note)
+        purgatory.timer.schedule(1, note, context=given)
+        purgatory.timer.every(2, note, context=given)
+        REQUEST.reset(token)
+        purgatory.complete("paid")
+        purgatory.advance(2)
+    assert seen == ["submitter"] * 3
+    assert "take `context=contextvars.copy_context()`" in text_of("docs/library.md")
 
 
 def test_the_context_of_callbacks_on_a_loop():

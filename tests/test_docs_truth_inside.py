@@ -9,6 +9,7 @@ import threading
 
 import pytest
 from bench_all import SCRIPTS
+from prometheus_client import CollectorRegistry
 
 from purgatory import Purgatory
 from purgatory.aio.loop_delivery import PORTION
@@ -38,7 +39,7 @@ from tests.test_docs import DIARY, ROOT, text_of
 from tests.testing.purgatory_harness import HANG
 from tests.testing.step_server import StepServer, job, operation
 from tests.timingwheel.test_timer_fork import in_child
-from timingwheel import Timer, TimerForked
+from timingwheel import InlineExecutor, ManualClock, Timer, TimerForked
 from timingwheel.wheel_state import DRAIN_BATCH
 
 NUMBER = re.compile(r"\d[\d,.]*\d|\d")
@@ -161,6 +162,23 @@ def test_which_timers_have_lanes():
     )
 
 
+def test_tasks_of_a_tick_run_in_any_order():
+    """A task that cascades runs behind one that was added later: no page promises an order."""
+    clock = ManualClock()
+    timer = Timer(tick_ms=1, wheel_size=3, clock=clock, executor=InlineExecutor())
+    ran = []
+    timer.schedule(0.004, ran.append, "first added")
+    clock.advance(0.002)
+    timer.advance_clock()
+    timer.schedule(0.002, ran.append, "last added")
+    for _ in range(2):
+        clock.advance(0.001)
+        timer.advance_clock()
+    assert ran == ["last added", "first added"]
+    assert "and those of one tick in any order" in text_of("docs/library.md")
+    assert "order of adding" not in text_of("docs/atomicity.md")
+
+
 def test_which_purgatory_has_a_loop_of_its_own():
     """locks.md: the one with a shared timer, beside that timer's reaper."""
     assert "A purgatory with a shared timer has a loop of its own" in text_of("docs/locks.md")
@@ -206,6 +224,27 @@ def test_the_versions_whose_lists_crash():
     source = " ".join((ROOT / "_purgatory_cpython" / "_memory_shortage.h").read_text().split())
     versions = re.search(r"PyList_New of CPython ([\d.]+(?: and [\d.]+)*)", source)[1]
     assert f"`PyList_New` of CPython {versions} crashes" in text_of("docs/atomicity.md")
+
+
+# Metrics
+
+
+def test_whose_name_a_metric_has():
+    """Metrics of a shared timer have its name, those of a timer of its own the purgatory's."""
+    registry = CollectorRegistry()
+    with (
+        Timer("ticks") as timer,
+        Purgatory("shared", timer=timer, registry=registry),
+        Purgatory("own", registry=registry),
+    ):
+        names = {
+            sample.labels["name"]
+            for family in registry.collect()
+            if family.name.startswith("timingwheel_")
+            for sample in family.samples
+        }
+    assert names == {"ticks", "own"}
+    assert "`timingwheel_` metrics of a shared timer have the timer's" in text_of("docs/library.md")
 
 
 # Spark
@@ -494,6 +533,18 @@ SHOWN = [
         "is leased no job, and counts towards no limit, until its next request",
         "purgatory/service/server/limits/test_kind_limits.py",
         "test_a_connection_that_let_a_lease_lapse",
+    ),
+    (
+        "howto/nightly-report.md",
+        'with `overlap="skip"` they run one after the other, and none is left out',
+        "purgatory/service/server/repeats/test_repeat_runs.py",
+        "test_all_in_turn_wait_for_the_one_before",
+    ),
+    (
+        "protocol.md",
+        "also says what `overlap` (`skip`, `allow`) and `missed` (`one`, `none`, `all`) mean",
+        "purgatory/service/server/repeats/test_repeat_runs.py",
+        "test_ten_times",
     ),
     (
         "protocol.md",
