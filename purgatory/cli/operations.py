@@ -28,6 +28,7 @@ from purgatory.cli.output import (
     print_facts,
     print_json,
     print_records,
+    report_done,
     result_text,
     say,
     short,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from purgatory.service.protocol import OperationStatus
 
 _STATES: Final = ("pending", *OUTCOMES)
+_ENDED: Final = "it has ended, or is not known"
 _ORDERS: Final = ("oldest", "newest")
 _HEAD: Final = (
     "operation",
@@ -236,15 +238,13 @@ def _fail(arguments: argparse.Namespace) -> int:
 def _extend(arguments: argparse.Namespace) -> int:
     with connected(arguments) as client:
         done = answers(client, client.extend_later, arguments.ids, arguments.timeout)
-    print(f"{counted(sum(done), 'operation')} extended")
-    return 0 if all(done) else BAD_NEWS
+    return report_done("operation", arguments.ids, done, "extended", _ENDED)
 
 
 def _cancel(arguments: argparse.Namespace) -> int:
     with connected(arguments) as client:
         done = answers(client, client.cancel_later, arguments.ids)
-    print(f"{counted(sum(done), 'operation')} cancelled")
-    return 0 if all(done) else BAD_NEWS
+    return report_done("operation", arguments.ids, done, "cancelled", _ENDED)
 
 
 def _query(arguments: argparse.Namespace) -> int:

@@ -162,6 +162,15 @@ def report_missing(names: Sequence[str], why: str) -> int:
     return BAD_NEWS if names else 0
 
 
+def report_done(
+    noun: str, ids: Sequence[str], done: Sequence[bool], words: str, nothing: str
+) -> int:
+    """Print how many were done, and to stderr why others were not; return the exit code."""
+    found = dict(zip(ids, done, strict=True))
+    print(f"{counted(sum(found.values()), noun)} {words}")
+    return report_missing([name for name, is_done in found.items() if not is_done], nothing)
+
+
 def print_facts(groups: Iterable[Mapping[str, str]], *, right: bool = False) -> None:
     """Print names and texts in groups; empty texts are left out."""
     shown = [[(name, printable(text)) for name, text in group.items() if text] for group in groups]

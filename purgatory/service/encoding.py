@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from purgatory.service.errors import Malformed, TooLarge
 from purgatory.service.job_messages import Begin, CancelLeases, JobEnds, JobStatus, LeaseReady
-from purgatory.service.nesting import MAX_LEVELS, is_too_deep
+from purgatory.service.nesting import MAX_LEVELS, is_too_deep, may_have_map_as_key
 from purgatory.service.protocol import (
     VERSION,
     Answer,
@@ -83,8 +83,8 @@ def _as_plain(value: object) -> object:
 _encode_value: Final = msgspec.msgpack.Encoder(enc_hook=_as_plain).encode
 
 
-def pack(value: Any) -> bytes:
-    """Encode a user's value as MessagePack.
+def pack(value: Any, what: str = "value") -> bytes:
+    """Encode a user's value as MessagePack; errors call it `what`.
 
     Raises TypeError if not possible, ValueError for a text that UTF-8 cannot hold.
     """
@@ -92,19 +92,25 @@ def pack(value: Any) -> bytes:
         packed = _encode_value(value)
     except OverflowError as error:
         text = "it has an integer beyond 64 bits, or a time before the year 1 or after 9999 (UTC)"
-        raise TypeError(f"value cannot be sent: {text}") from error
+        raise TypeError(f"{what} cannot be sent: {text}") from error
     except (RecursionError, TypeError) as error:
-        raise TypeError(f"value cannot be sent: {error}") from error
+        raise TypeError(f"{what} cannot be sent: {error}") from error
     except UnicodeEncodeError as error:
-        raise ValueError(f"value cannot be sent: {error}") from error
+        raise ValueError(f"{what} cannot be sent: {error}") from error
     if is_too_deep(packed):
-        raise TypeError(f"value cannot be sent: it has more than {MAX_LEVELS} levels")
+        raise TypeError(f"{what} cannot be sent: it has more than {MAX_LEVELS} levels")
+    if may_have_map_as_key(packed) and not isinstance(value, Raw) and not _is_decodable(packed):
+        raise TypeError(f"{what} cannot be sent: a key in it is an object with fields")
     return packed
+
+
+def _is_decodable(packed: bytes) -> bool:
+    return not isinstance(unpack_or_raw(Raw(packed)), Raw)
 
 
 def pack_result(value: Any, most: int | None) -> Raw:
     """Pack a job's result. Raises TooLarge beyond `most` bytes, Malformed, and as `pack`."""
-    packed = pack(value)
+    packed = pack(value, "result")
     if isinstance(value, Raw):
         unpack(value)  # it is copied as it is
     if most is not None and len(packed) > most:

@@ -30,6 +30,7 @@ _CONTAINERS: Final[dict[int, _Format]] = (
 )
 _FORMATS: Final[dict[int, _Format]] = _BYTES | _CONTAINERS
 _NO_HEADERS: Final = bytes(_BYTES)
+_NO_MAPS: Final = bytes(first for first in range(256) if _FORMATS[first][2] != 2)
 
 
 def is_too_deep(value: Raw | bytes) -> bool:
@@ -39,6 +40,11 @@ def is_too_deep(value: Raw | bytes) -> bool:
     data = bytes(value)
     # Few values have so many bytes that may be a container's header.
     return len(data.translate(None, _NO_HEADERS)) > MAX_LEVELS and _levels(data) > MAX_LEVELS
+
+
+def may_have_map_as_key(value: bytes) -> bool:
+    """Whether a value has bytes like two maps' headers. No decoder takes a map as a key."""
+    return len(value.translate(None, _NO_MAPS)) > 1
 
 
 def _levels(data: bytes) -> int:

@@ -1,15 +1,16 @@
 """`purgatory jobs cancel`, `retry`, `drop`, `run` and `reschedule`."""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from purgatory.cli.connection import add_connection_options, answers, connected
 from purgatory.cli.jobs.selection import add_filters, add_time, check_selection, filters, time_of
 from purgatory.cli.options import Distinct, SubParsers, add_command
-from purgatory.cli.output import report_missing
+from purgatory.cli.output import report_done
 from purgatory.printable import counted
 
+_ENDED: Final = "it is dead, has ended, or is not known"
 _WAITS_NOT: Final = "it runs, is dead, has ended, or is not known"
 _NOT_ALL: Final = "exit codes: 0 done, 1 not done for one of the IDs, 2 an error"
 _CANCEL: Final = """\
@@ -68,7 +69,7 @@ def _cancel(arguments: argparse.Namespace) -> int:
             print(f"{counted(client.cancel_jobs(**filters(arguments)), 'job')} cancelled")
             return 0
         done = answers(client, client.cancel_job_later, arguments.ids)
-    return _tell(arguments.ids, done, "cancelled", "it is dead, has ended, or is not known")
+    return report_done("job", arguments.ids, done, "cancelled", _ENDED)
 
 
 def _end_dead(arguments: argparse.Namespace) -> int:
@@ -80,7 +81,7 @@ def _end_dead(arguments: argparse.Namespace) -> int:
         done = answers(client, call, arguments.ids or (job.job_id for job in dead))
     words = "sent again" if arguments.verb == "retry" else "dropped"
     if arguments.ids:
-        return _tell(arguments.ids, done, words, "no dead job has this id")
+        return report_done("job", arguments.ids, done, words, "no dead job has this id")
     print(f"{counted(sum(done), 'job')} {words}")
     return 0
 
@@ -88,16 +89,10 @@ def _end_dead(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     with connected(arguments) as client:
         done = answers(client, client.run_job_later, arguments.ids)
-    return _tell(arguments.ids, done, "to be run now", _WAITS_NOT)
+    return report_done("job", arguments.ids, done, "to be run now", _WAITS_NOT)
 
 
 def _reschedule(arguments: argparse.Namespace) -> int:
     with connected(arguments) as client:
         done = answers(client, client.reschedule_job_later, arguments.ids, **time_of(arguments))
-    return _tell(arguments.ids, done, "moved", _WAITS_NOT)
-
-
-def _tell(ids: Sequence[str], done: Sequence[bool], words: str, nothing: str) -> int:
-    found = dict(zip(ids, done, strict=True))
-    print(f"{counted(sum(found.values()), 'job')} {words}")
-    return report_missing([job_id for job_id, is_done in found.items() if not is_done], nothing)
+    return report_done("job", arguments.ids, done, "moved", _WAITS_NOT)

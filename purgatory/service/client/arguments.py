@@ -125,7 +125,12 @@ def not_one_of_two(first: str, second: str, *, is_both: bool) -> TypeError:
 
 def duration_ms(duration: Duration, what: str) -> int:
     """Return a duration in milliseconds, rounded up."""
-    return to_ms(named_duration(duration, what) if isinstance(duration, str) else duration, what)
+    if isinstance(duration, str):
+        return to_ms(named_duration(duration, what), what)
+    try:
+        return to_ms(duration, what)
+    except TypeError as error:
+        raise TypeError(f"{error}, or a text as '30m'") from None
 
 
 def unique_ms_of(unique_for: Duration | None, given_id: str | None) -> int:

@@ -46,7 +46,7 @@ class CallSender:
 
     def _packed(self, payload: Any) -> Raw:
         """Encode a payload, with the trace context. Raises TypeError."""
-        packed = packed_value(payload)
+        packed = packed_value(payload, "payload")
         return packed if self._tracer is None else wrap(self._tracer.traceparent(), packed)
 
     def _call(
@@ -69,6 +69,6 @@ class CallSender:
         return future
 
 
-def packed_value(value: Any) -> Raw:
+def packed_value(value: Any, what: str = "value") -> Raw:
     """Encode a value. Raises TypeError if MessagePack cannot hold it."""
-    return _NOTHING if value is None else Raw(pack(value))
+    return _NOTHING if value is None else Raw(pack(value, what))

@@ -489,7 +489,8 @@ def as_json(value: Any) -> msgspec.Raw:
             return msgspec.Raw(msgspec.json.encode(value))
     except (TypeError, ValueError, RecursionError):
         pass
-    return msgspec.Raw(msgspec.json.encode(base64.b64encode(pack(value)).decode("ascii")))
+    packed = bytes(value) if isinstance(value, msgspec.Raw) else pack(value)
+    return msgspec.Raw(msgspec.json.encode(base64.b64encode(packed).decode("ascii")))
 
 
 def seconds(duration: float | str, name: str) -> float:

@@ -47,6 +47,10 @@ log: logging.Logger = logging.getLogger(__name__)
 
 #: The default of `stop`.
 STOP_TIMEOUT_S: Final = 30.0
+#: Options of the `Client` that a worker makes.
+_CLIENT_OPTIONS: Final = frozenset(
+    ("timeout", "tracer", "platform", "server_key", "public_key", "secret_key", "lost_after")
+)
 # Most seconds to report the last ends.
 _FLUSH_S: Final = 10.0
 
@@ -90,6 +94,8 @@ class Worker:
         if self._lease_ms < 100:
             raise ValueError(f"lease is {lease!r}; expected 0.1 seconds or more")
         self._retry = check_retry(max_attempts, retry_delay, max_retry_delay)
+        for option in client_options.keys() - _CLIENT_OPTIONS:
+            raise TypeError(f"Worker got an unexpected keyword argument {option!r}")
         _check_client_options(**client_options)
         self._client_options = client_options
         self._handlers: dict[str, Handler] = {}

@@ -1,10 +1,11 @@
 """The head of a message: it is read without the rest, however it is written."""
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from purgatory.service.encoding import count_items, encode, pack, seq_of, type_of
+from purgatory.service.encoding import count_items, encode, pack, seq_of, type_of, unpack
 from purgatory.service.protocol import Cancel, Hello, Query, Stats
 
 
@@ -84,6 +85,21 @@ def test_an_instance_of_a_subclass(value):
     """It is sent as one of its base, whatever its own methods return; also in a key."""
     one = type("One", (Lying, type(value)), {})(value)
     assert pack([{one: one}]) == pack([{value: value}])
+
+
+@dataclass(frozen=True)
+class Point:
+    """An object with fields, which MessagePack has as a map."""
+
+    x: int = 1
+
+
+@pytest.mark.parametrize("value", [{Point(): 1}, [{"a": {(1, Point()): {}}}]])
+def test_an_object_as_a_key(value):
+    """It is refused at once: no receiver could decode the value; as a value it is sent."""
+    with pytest.raises(TypeError, match="payload cannot be sent: a key in it is an object"):
+        pack(value, "payload")
+    assert unpack(pack({"a": Point(), "b": [{(1, 2): {}}]})) == {"a": {"x": 1}, "b": [{(1, 2): {}}]}
 
 
 def test_a_text_that_cannot_be_sent():

@@ -75,7 +75,7 @@ class LaterRepeatCalls(CallSender):
             every_ms=None if every is None else _interval_ms(every),
             tz=_UTC if expression is None else checked_text(tz, "tz"),
             kind=checked_text(kind, "kind"),
-            payload=packed_value(payload),  # no trace lasts as long as a repeat
+            payload=packed_value(payload, "payload"),  # no trace lasts as long as a repeat
             overlap=checked_choice(overlap, "overlap", OVERLAPS),
             missed=checked_choice(missed, "missed", MISSED),
             jitter_ms=duration_ms(jitter, "jitter"),

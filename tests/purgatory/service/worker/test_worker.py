@@ -294,8 +294,10 @@ def test_bad_arguments(server):
     with pytest.raises(ValueError, match="max_attempts is 0"):
         worker.on("c", max_attempts=0)
     for call in (worker.stop, worker.wait):
-        with pytest.raises(TypeError, match="timeout is b'5s'; expected seconds"):
+        with pytest.raises(TypeError, match=r"timeout is b'5s'; expected .* a text as '30m'"):
             call(b"5s")
+    with pytest.raises(TypeError, match="Worker got an unexpected keyword argument 'lost'"):
+        Worker(server.address, name="jobs", lost=5)
 
 
 @pytest.mark.parametrize(
