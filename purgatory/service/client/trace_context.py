@@ -5,7 +5,7 @@ So a trace goes on in the process that gets the outcome. The server ignores the 
 
 import re
 from contextlib import AbstractContextManager
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 from msgspec import Raw
@@ -20,7 +20,8 @@ _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f
 # Of extensions of up to 255 bytes, 64 KiB, 4 GiB.
 _FIRST_BYTES: Final = (b"\xc7", b"\xc8", b"\xc9")
 
-_decode: Final = msgspec.msgpack.Decoder().decode
+# With this type a time is an extension, too: one before 1970 or after 2514 has such a first byte.
+_decode: Final = msgspec.msgpack.Decoder(msgspec.msgpack.Ext).decode
 _decode_pair: Final = msgspec.msgpack.Decoder(tuple[str, Raw]).decode
 
 
@@ -55,13 +56,11 @@ def unwrap(payload: Raw) -> tuple[str, Raw]:
     data = bytes(payload)
     if not data.startswith(_FIRST_BYTES):
         return "", payload
-    extension: Any = _decode(data)
-    if extension.code != _EXTENSION:
-        return "", payload
     try:
+        extension = _decode(data)
         traceparent, inner = _decode_pair(extension.data)
     except msgspec.DecodeError:
         return "", payload
-    if not _TRACEPARENT.fullmatch(traceparent):
+    if extension.code != _EXTENSION or not _TRACEPARENT.fullmatch(traceparent):
         return "", payload
     return traceparent, Raw(bytes(inner))

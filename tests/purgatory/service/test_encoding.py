@@ -1,5 +1,7 @@
 """The head of a message: it is read without the rest, however it is written."""
 
+from datetime import datetime, timedelta, timezone
+
 import pytest
 
 from purgatory.service.encoding import count_items, encode, pack, seq_of, type_of
@@ -58,6 +60,11 @@ def test_items_are_counted_without_decoding(frame, count):
     [
         (1 << 64, "it has an integer beyond 64 bits"),
         ([-(1 << 63) - 1], "it has an integer beyond 64 bits"),
+        (
+            datetime.max.replace(tzinfo=timezone(timedelta(hours=-5))),
+            ".* a time outside the years 1 to 9999 of UTC",
+        ),
+        (memoryview(b"abcd")[::2], ".* is not C-contiguous"),
         (object(), "Encoding objects of type object is unsupported"),
     ],
 )
