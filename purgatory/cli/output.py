@@ -1,5 +1,6 @@
 """Output of commands: texts, tables and lines of JSON."""
 
+import base64
 import json
 import math
 import sys
@@ -28,30 +29,45 @@ def value_text(value: Any) -> str:
 
 
 def json_text(value: Any) -> str:
-    """Return a value as one line of JSON, or JSON of its `repr`."""
+    """Return a value as one line of JSON: bytes as base64, times as in ISO 8601."""
     try:
         try:
-            return json.dumps(value, default=_fields, allow_nan=False)
-        except ValueError:
-            return json.dumps(_finite(value), default=_fields)
-    except TypeError:  # keys that are no texts
-        return json.dumps(repr(value))
+            return json.dumps(value, default=_part, allow_nan=False)
+        except (TypeError, ValueError):
+            return json.dumps(_plain(value), default=_part)
     except RecursionError:
         return json.dumps("(nested too deeply to be shown)")
 
 
-def _fields(value: Any) -> Any:
-    names = getattr(value, "__struct_fields__", None)
-    return repr(value) if names is None else {name: getattr(value, name) for name in names}
+def _part(value: Any) -> Any:
+    """Return what stands for a value that `json` does not know."""
+    if hasattr(value, "__struct_fields__"):
+        return _fields(value)
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    try:
+        return base64.b64encode(value).decode()  # also of a Raw, which Python cannot hold
+    except TypeError:
+        return repr(value)
 
 
-def _finite(value: Any) -> Any:
-    """Return a value with null for NaN and infinity, which JSON does not have."""
+def _fields(record: Any) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in record.__struct_fields__}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with null for NaN and infinity, and with keys that JSON has."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    return [_finite(one) for one in value] if isinstance(value, list | tuple) else value
+        return {_key(key): _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _key(key: Any) -> Any:
+    if isinstance(key, str | int | None):
+        return key
+    return str(key) if isinstance(key, float) else _part(key)
 
 
 def optional_text(value: Any) -> str:
@@ -104,7 +120,8 @@ def short(name: str, most: int = SHORT_ID) -> str:
 def print_json(records: Iterable[Any]) -> None:
     """Print messages of the protocol, each as it comes."""
     for record in records:
-        print(json_text(_fields(record)))
+        fields = (f"{json.dumps(name)}: {json_text(one)}" for name, one in _fields(record).items())
+        print(f"{{{', '.join(fields)}}}")
 
 
 def print_records(

@@ -1,12 +1,17 @@
 """What commands print: values, moments, results."""
 
+import json
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
+from msgspec import Raw
 
 from purgatory.cli import output
 from purgatory.service import Client
 from tests.purgatory.test_printable import HOSTILE
+
+KEYS = '{"(1, 2)": 3, "aw==": null, "1.5": 4, "null": 5}'
 
 
 def test_ages():
@@ -22,12 +27,14 @@ def test_ages():
     [
         ("as it is", "as it is"),
         ({"a": [1, None]}, '{"a": [1, null]}'),
-        (b"bytes", "\"b'bytes'\""),
-        ({(1, 2): 3}, '"{(1, 2): 3}"'),
+        (b"bytes", '"Ynl0ZXM="'),
+        (Raw(b"\xa1\xff"), '"of8="'),
+        (datetime(1960, 1, 1, tzinfo=UTC), '"1960-01-01T00:00:00Z"'),
+        ({(1, 2): 3, b"k": float("nan"), 1.5: 4, None: 5}, KEYS),
     ],
 )
 def test_a_value(value, text):
-    """A text as it is, all else as JSON, and what JSON cannot hold as its repr."""
+    """A text as it is, all else as JSON: bytes as base64, and what JSON cannot hold as its repr."""
     assert output.value_text(value) == text
     assert output.optional_text(value) == text
     assert output.optional_text(None) == ""
@@ -59,6 +66,22 @@ def test_records_are_lines_of_json(capsys):
     record = SimpleNamespace(key="a", count=1, __struct_fields__=("key", "count"))
     output.print_json([record, record])
     assert capsys.readouterr().out == '{"key": "a", "count": 1}\n' * 2
+
+
+def test_a_record_stays_an_object(capsys):
+    """Whatever its payload is: other programs ask for its fields."""
+    for payload in ({b"k": 1}, nested([float("nan")], 499), nested(1, 200_000)):
+        output.print_json(
+            [SimpleNamespace(id="a", payload=payload, __struct_fields__=("id", "payload"))]
+        )
+        assert json.loads(capsys.readouterr().out)["id"] == "a"
+
+
+def nested(value, levels):
+    """Put a value into lists."""
+    for _ in range(levels):
+        value = [value]
+    return value
 
 
 def test_nothing_is_printed_of_nothing(capsys):
@@ -95,10 +118,7 @@ def test_what_json_does_not_have(value, line):
 
 def test_a_value_that_is_nested_deeply():
     """It says so: past 1000 levels on 3.11, where the stack ends on 3.14."""
-    value = []
-    for _ in range(200_000):
-        value = [value]
-    assert output.json_text(value) == '"(nested too deeply to be shown)"'
+    assert output.json_text(nested(1, 200_000)) == '"(nested too deeply to be shown)"'
 
 
 @pytest.mark.parametrize("columns", ["1", "5", "20", "60", "200"])
