@@ -91,10 +91,9 @@ def pack(value: Any) -> bytes:
     try:
         packed = _encode_value(value)
     except OverflowError as error:
-        raise TypeError(
-            "value cannot be sent: it has an integer beyond 64 bits, "
-            "or a time outside the years 1 to 9999 of UTC"
-        ) from error
+        time, integer = "a time outside the years 1 to 9999 of UTC", "an integer beyond 64 bits"
+        what = time if "date" in str(error) else integer
+        raise TypeError(f"value cannot be sent: it has {what}") from error
     except (BufferError, RecursionError, TypeError) as error:
         raise TypeError(f"value cannot be sent: {error}") from error
     except UnicodeEncodeError as error:
