@@ -162,6 +162,8 @@ class TestRights:
             client.query("a")
         with pytest.raises(NotAllowed, match="stats needs"):
             client.stats()
+        with pytest.raises(NotAllowed, match="read operations needs"):
+            list(client.list())
         assert client.extend("a", 60)
         assert not waiting.done()
         assert client.cancel("a")
