@@ -94,16 +94,18 @@ if not TYPE_CHECKING and importlib.util.find_spec("msgspec") is None:
     __all__ = [name for name in __all__ if name not in _SERVICE]
 
 
-def __getattr__(name: str) -> object:
-    # Imported at first use: Prometheus' client is a third of the time of an import. The others need
-    # an extra.
-    if name == "metrics":
-        return importlib.import_module("purgatory.metrics")
-    if name in _SERVICE:
-        try:
-            return getattr(importlib.import_module(_SERVICE[name]), name)
-        except ModuleNotFoundError as error:
-            raise ImportError(
-                f"purgatory.{name} needs {error.name}: pip install 'timer-purgatory[service]'"
-            ) from error
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # a misspelt name is an error to type checkers
+
+    def __getattr__(name: str) -> object:
+        # Imported at first use: Prometheus' client is a third of the time of an import. The others
+        # need an extra.
+        if name == "metrics":
+            return importlib.import_module("purgatory.metrics")
+        if name in _SERVICE:
+            try:
+                return getattr(importlib.import_module(_SERVICE[name]), name)
+            except ModuleNotFoundError as error:
+                raise ImportError(
+                    f"purgatory.{name} needs {error.name}: pip install 'timer-purgatory[service]'"
+                ) from error
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,5 +1,6 @@
 """The front doors name everything public, and nothing else."""
 
+import ast
 import importlib
 import inspect
 import pkgutil
@@ -107,3 +108,11 @@ def test_every_module_is_described(package):
     """Each module opens with what it is; those written in C have a docstring, too."""
     for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         assert importlib.import_module(found.name).__doc__, found.name
+
+
+@pytest.mark.parametrize("package", ["purgatory", "purgatory.service", "purgatory.testing"])
+def test_type_checkers_know_all_names(package):
+    """A misspelt import is an error to them: they see no `__getattr__` of a package."""
+    module = ast.parse(inspect.getsource(importlib.import_module(package)))
+    seen = [each.name for each in module.body if isinstance(each, ast.FunctionDef)]
+    assert "__getattr__" not in seen

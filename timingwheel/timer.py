@@ -164,13 +164,18 @@ class Timer(TimerCore):
         """Return the present numbers. Raises TimerForked."""
         self._lock.check_usable()
         states = self._wheels.all()
-        counters = [state.counters for state in states]
+        # Read without a call in between: no other thread runs meanwhile, but without the GIL.
+        counts = [
+            (each.waiting, each.backlog, each.fired, each.cancelled)
+            for each in [state.counters for state in states]
+        ]
+        waiting, backlog, fired, cancelled = map(sum, zip(*counts, strict=True))
         return TimerStats(
             name=self.name,
-            pending=sum(each.pending() for each in counters),
-            fired=sum(each.fired for each in counters),
-            cancelled=sum(each.cancelled for each in counters),
-            executor_backlog=sum(each.backlog for each in counters),
+            pending=waiting + backlog,
+            fired=fired,
+            cancelled=cancelled,
+            executor_backlog=backlog,
             buckets_occupied=self._wheels.occupied(),
             cascades=sum(state.cascades for state in states),
             lateness=self._runner.lateness.read(),

@@ -1,5 +1,6 @@
 """Output of commands: texts, tables and lines of JSON."""
 
+import base64
 import json
 import math
 import sys
@@ -28,37 +29,45 @@ def value_text(value: Any) -> str:
 
 
 def json_text(value: Any, *, is_ascii: bool = True) -> str:
-    """Return a value as one line of JSON."""
+    """Return a value as one line of JSON: bytes as base64, times as in ISO 8601."""
     try:
         try:
-            return json.dumps(value, default=_fields, allow_nan=False, ensure_ascii=is_ascii)
+            return json.dumps(value, default=_part, allow_nan=False, ensure_ascii=is_ascii)
         except (TypeError, ValueError):  # keys that are no texts; NaN
-            return json.dumps(_for_json(value), ensure_ascii=is_ascii)
+            return json.dumps(_plain(value), default=_part, ensure_ascii=is_ascii)
     except RecursionError:
         return json.dumps("(nested too deeply to be shown)")
 
 
-def _fields(value: Any) -> Any:
-    """Return the fields of a message, or the text of another value."""
-    names = getattr(value, "__struct_fields__", None)
-    if names is not None:
-        return {name: getattr(value, name) for name in names}
-    return value.isoformat() if isinstance(value, datetime) else repr(value)
+def _part(value: Any) -> Any:
+    """Return what stands for a value that `json` does not know."""
+    if hasattr(value, "__struct_fields__"):
+        return _fields(value)
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    try:
+        return base64.b64encode(value).decode()  # also of a Raw, which Python cannot hold
+    except TypeError:
+        return repr(value)
 
 
-def _for_json(value: Any) -> Any:
-    """Return a value as JSON has it: null for NaN and infinity, texts for other keys."""
+def _fields(record: Any) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in record.__struct_fields__}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with null for NaN and infinity, and with keys that JSON has."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {_key(key): _for_json(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_for_json(one) for one in value]
-    return value if isinstance(value, str | int | None) else _for_json(_fields(value))
+        return {_key(key): _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _key(key: Any) -> Any:
-    return key if isinstance(key, str | int | float | None) else str(_fields(key))
+    if isinstance(key, str | int | None):
+        return key
+    return str(key) if isinstance(key, float) else _part(key)
 
 
 def optional_text(value: Any) -> str:
@@ -111,7 +120,8 @@ def short(name: str, most: int = SHORT_ID) -> str:
 def print_json(records: Iterable[Any]) -> None:
     """Print messages of the protocol, each as it comes."""
     for record in records:
-        print(json_text(_fields(record)))
+        fields = (f"{json.dumps(name)}: {json_text(one)}" for name, one in _fields(record).items())
+        print(f"{{{', '.join(fields)}}}")
 
 
 def print_records(

@@ -29,6 +29,9 @@ from timingwheel.lowlevel import to_ns
 # Bound once: compiled code looks up no module's dict.
 _future: Final[type[DeferredFuture]] = DeferredFuture
 
+#: How often `stats` reads at most, while other threads end operations.
+_READINGS: Final = 8
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PurgatoryCore:
@@ -207,10 +210,15 @@ class PurgatoryCore:
     def stats(self) -> PurgatoryStats:
         """Return the present figures. O(1)."""
         lists, mailbox = self._parts.lists, self._bus.mailbox
-        completed, failed, expired, cancelled = lists.outcomes()
+        # Without a lock, which a thread that fork() left behind may hold.
+        for _ in range(_READINGS):
+            outcomes, pending = lists.outcomes(), lists.pending
+            if lists.outcomes() == outcomes:
+                break
+        completed, failed, expired, cancelled = outcomes
         return PurgatoryStats(
             name=self.name,
-            pending=lists.pending,
+            pending=pending,
             watch_entries=lists.entries,
             watched_keys=len(lists),
             held=len(self._parts.held),

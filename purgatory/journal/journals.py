@@ -171,5 +171,9 @@ def _kind(operation: DelayedOperation) -> str:
 
 
 def _text(value: object) -> str:
+    try:
+        text = str(value)
+    except Exception:  # noqa: BLE001  # a key's, or an integer of more than 4,300 digits
+        text = object.__repr__(value)
     # A lone surrogate would spoil the whole file.
-    return str(value).encode("utf-8", "backslashreplace").decode()
+    return text.encode("utf-8", "backslashreplace").decode()

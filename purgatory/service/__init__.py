@@ -148,9 +148,11 @@ _LAZY_EXPORTS: Final = {
 _MODULE_OF: Final = {name: module for module, names in _LAZY_EXPORTS.items() for name in names}
 
 
-def __getattr__(name: str) -> object:
-    # At first use: settings and errors need no extra, clients no server, and servers no client.
-    if name in __all__:
-        module = importlib.import_module(f"{__name__}.{_MODULE_OF.get(name, 'errors')}")
-        return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # a misspelt name is an error to type checkers
+
+    def __getattr__(name: str) -> object:
+        # At first use: settings and errors need no extra, clients no server, and servers no client.
+        if name in __all__:
+            module = importlib.import_module(f"{__name__}.{_MODULE_OF.get(name, 'errors')}")
+            return getattr(module, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -91,9 +91,10 @@ def pack(value: Any, what: str = "value") -> bytes:
     try:
         packed = _encode_value(value)
     except OverflowError as error:
-        text = "it has an integer beyond 64 bits, or a time before the year 1 or after 9999 (UTC)"
-        raise TypeError(f"{what} cannot be sent: {text}") from error
-    except (RecursionError, TypeError) as error:
+        time, integer = "a time outside the years 1 to 9999 of UTC", "an integer beyond 64 bits"
+        part = time if "date" in str(error) else integer
+        raise TypeError(f"{what} cannot be sent: it has {part}") from error
+    except (BufferError, RecursionError, TypeError) as error:
         raise TypeError(f"{what} cannot be sent: {error}") from error
     except UnicodeEncodeError as error:
         raise ValueError(f"{what} cannot be sent: {error}") from error

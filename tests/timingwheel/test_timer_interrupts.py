@@ -17,6 +17,7 @@ from tests.testing.interrupts import (
     GROUND_FLOOR,
     TIMINGWHEEL,
     at_every_place,
+    handled_at,
     interrupted_at,
     is_entering_with,
 )
@@ -388,3 +389,16 @@ def test_an_add_after_an_interrupted_one_wakes_the_reaper(call):
         return interrupter
 
     at_every_place(scene, 15)
+
+
+def test_stats_add_up():
+    """A task that is cancelled while they are read is either pending or cancelled."""
+
+    def scene(at):
+        timer, seen = Timer(clock=ManualClock(), executor=InlineExecutor()), []
+        tasks = [timer.schedule(5, print) for _ in range(3)]
+        trace = handled_at(at, lambda: seen.append(timer.stats()), tasks[0].cancel, (TIMINGWHEEL,))
+        assert {stats.pending + stats.cancelled for stats in seen} == {3}
+        return trace
+
+    at_every_place(scene, 3)

@@ -13,6 +13,7 @@ from purgatory.service.verbs import VERBS
 RIGHTS: Final = ("submit", "complete", "read", "work", "administer")
 # Printable ASCII without spaces, commas and `=`.
 _NAME: Final = re.compile(r"[!-+\--<>-~]{1,200}")
+_CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class Access:
@@ -83,7 +84,7 @@ class Access:
         kind = type(request)
         right = "work" if kind is Begin else VERBS[kind].right if kind in VERBS else None
         if right is not None and right not in self._granted:
-            name = re.sub(r"\B[A-Z]", r" \g<0>", kind.__name__).lower()
+            name = _CAPITAL.sub(" ", kind.__name__).lower()
             raise NotAllowed(
                 f"{name} needs the right {right!r}; this key has {', '.join(self.rights)}"
             )

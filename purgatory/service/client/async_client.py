@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
-from purgatory.errors import OperationCancelled
+from purgatory.errors import OperationCancelled, OperationExpired
 from purgatory.service.client.arguments import Duration, JobName, checked_number, checked_seconds
 from purgatory.service.client.client import CLOSE_TIMEOUT_S, Client
 from purgatory.service.client.functions import check_function, refuse_unfinished
@@ -27,13 +27,14 @@ from purgatory.service.client.leases.lease_handle import AsyncLeaseHandle, Lease
 from purgatory.service.client.outcomes import OnOutcome
 from purgatory.service.client.pages import async_items_of
 from purgatory.service.client.repeats.repeat_handle import AsyncRepeatHandle
-from purgatory.service.errors import RequestTimeout, ServiceError
+from purgatory.service.errors import OperationFailed, RequestTimeout, ServiceError, Unavailable
 from purgatory.service.job_messages import JobStatus
 from purgatory.service.portions import in_portions
 from purgatory.service.protocol import OperationStatus, OutcomeMessage
 
 #: Running calls of `on_outcome`.
 MAX_RUNNING: Final = 64
+_ENDS: Final = (OperationCancelled, OperationExpired, OperationFailed, Unavailable)
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -284,7 +285,10 @@ class LoopHandler:
 
 
 class AsyncServiceFuture(asyncio.Future[Any]):
-    """The end of an operation, as an asyncio future; see `AsyncClient.defer`."""
+    """The end of an operation, as an asyncio future; see `AsyncClient.defer`.
+
+    If the program drops the future, asyncio logs no end of the operation, but a refusal.
+    """
 
     def __init__(self, owner: AsyncClient, source: ServiceFuture) -> None:
         super().__init__()
@@ -335,3 +339,5 @@ def _copy_result(source: ReplyFuture[Any], target: "asyncio.Future[Any]") -> Non
         target.set_result(source.result())
     else:
         target.set_exception(error)
+        if isinstance(target, AsyncServiceFuture) and isinstance(error, _ENDS):
+            target.exception()  # else asyncio would log it

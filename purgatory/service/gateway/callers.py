@@ -112,9 +112,11 @@ class Callers:
     def access_of(self, request: Request) -> Access:
         """Return the rights of a request's token. Raises ApiError."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        access = self._find(token.strip()) if scheme.lower() == "bearer" else None
-        if access is None:
+        if scheme.lower() != "bearer":
             raise ApiError(401, "token", "expected a token: Authorization: Bearer TOKEN")
+        access = self._find(token.strip())
+        if access is None:
+            raise ApiError(401, "token", "the token is unknown or revoked; expected another one")
         setattr(request.state, KNOWN, True)  # other connections are closed first
         return access
 

@@ -136,6 +136,7 @@ def _checked(decode: Callable[[], Any], name: str, kind: Any) -> Any:
 
 def _check_names(request: HttpRequest, expected: Sequence[str]) -> None:
     """Refuse unknown and repeated parameters: a misspelt filter would list all."""
+    _unquoted(request.scope["query_string"], "query")  # Starlette replaces what is not UTF-8
     for name in request.query_params:
         if name not in expected:
             text = f"query has {name!r}; expected {', '.join(expected) or 'no parameter'}"
@@ -158,8 +159,12 @@ def _text(raw_path: bytes, prefix: str, suffix: str) -> str:
 
     The decoded path would not tell `a%2Fb` from `a/b`, nor keep `a//b`.
     """
+    text = raw_path.removeprefix(prefix.encode()).removesuffix(suffix.encode())
+    return _unquoted(text, "path")
+
+
+def _unquoted(raw: bytes, name: str) -> str:
     try:
-        text = raw_path.removeprefix(prefix.encode()).removesuffix(suffix.encode())
-        return unquote_to_bytes(text).decode()
+        return unquote_to_bytes(raw).decode()
     except UnicodeDecodeError as error:
-        raise ApiError(400, "malformed", f"path is {raw_path!r}; expected UTF-8") from error
+        raise ApiError(400, "malformed", f"{name} has {raw!r}; expected UTF-8") from error

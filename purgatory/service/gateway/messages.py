@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
 from purgatory.service.client.arguments import named_duration
 from purgatory.service.encoding import pack
@@ -193,7 +193,7 @@ class BatchItems(Struct, forbid_unknown_fields=True):
 
     described_as: ClassVar[type[Struct]] = BatchRequest
 
-    operations: Annotated[list[msgspec.Raw], Meta(max_length=512)]
+    operations: Annotated[list[Raw], Meta(max_length=512)]
 
 
 class Receipt(Struct):
@@ -478,19 +478,17 @@ class LeaseResults(Struct):
     held: list[bool]
 
 
-def as_json(value: Any) -> msgspec.Raw:
+def as_json(value: Any) -> Raw:
     """Return a value as JSON; bytes, or a value without a form in JSON, as base64.
 
     The latter: of its MessagePack, as for a map with lists as keys, or for the `msgspec.Raw` of a
     value that Python cannot hold.
     """
     try:
-        if not isinstance(value, msgspec.Raw):
-            return msgspec.Raw(msgspec.json.encode(value))
+        # `encode` would copy a Raw, a value that Python cannot hold, into the JSON.
+        return Raw(msgspec.json.encode(bytes(value) if isinstance(value, Raw) else value))
     except (TypeError, ValueError, RecursionError):
-        pass
-    packed = bytes(value) if isinstance(value, msgspec.Raw) else pack(value)
-    return msgspec.Raw(msgspec.json.encode(base64.b64encode(packed).decode("ascii")))
+        return Raw(msgspec.json.encode(base64.b64encode(pack(value)).decode("ascii")))
 
 
 def seconds(duration: float | str, name: str) -> float:

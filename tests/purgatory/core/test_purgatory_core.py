@@ -18,6 +18,7 @@ from purgatory import (
     PurgatoryError,
 )
 from purgatory.metrics import MetricsError
+from tests.testing.interrupts import at_every_place, handled_at
 from tests.testing.odd_numbers import LyingFloat, LyingInt
 from tests.testing.purgatory_harness import (
     PurgatoryHarness,
@@ -25,6 +26,7 @@ from tests.testing.purgatory_harness import (
     in_thread,
 )
 from timingwheel import InlineExecutor, ManualClock, Timer
+from timingwheel.lowlevel import COMPILED
 
 
 @pytest.fixture
@@ -257,6 +259,20 @@ class TestCompleting:
         assert stats.name == "bench"
         with pytest.raises(AttributeError):
             stats.pending = 0
+
+    @pytest.mark.skipif(COMPILED, reason="compiled functions are not traced")
+    def test_stats_add_up(self):
+        """An operation that ends while they are read is either pending or ended."""
+
+        def scene(at):
+            p, seen = PurgatoryHarness().purgatory, []
+            for key in ("a", "a", "b"):
+                p.defer(key)
+            trace = handled_at(at, lambda: seen.append(p.stats()), lambda: p.complete("a"))
+            assert {stats.pending + stats.completed for stats in seen} == {3}
+            return trace
+
+        at_every_place(scene, 10)
 
     def test_repr(self, harness):
         """The repr shows the counts."""

@@ -151,6 +151,21 @@ class TestRows:
                 p.complete(key)
         assert {row["by_key"] for row in rows(tmp_path)} == {"(1, 2)", "\\ud800", None}
 
+    def test_keys_without_a_text(self, tmp_path):
+        """Their outcomes are not lost: the text of a number is bounded, and a key's may raise."""
+
+        class Mute:
+            def __str__(self):
+                raise RuntimeError
+
+        with ParquetJournal(tmp_path) as journal, Purgatory(journal=journal) as p:
+            for key in (10**5000, Mute()):
+                p.defer(key)
+                p.complete(key)
+        number, mute = (row["by_key"] for row in rows(tmp_path))
+        assert number.startswith("<int object at")
+        assert "Mute object at" in mute
+
     def test_it_is_a_table_of_a_trace(self, tmp_path):
         """The reader of outcomes reads the files and accepts each row."""
         with ParquetJournal(tmp_path) as journal, Purgatory(journal=journal) as p:

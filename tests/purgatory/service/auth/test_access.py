@@ -164,6 +164,8 @@ class TestRights:
             client.stats()
         with pytest.raises(NotAllowed, match="set limit needs the right 'work'"):
             client.pause("mail")
+        with pytest.raises(NotAllowed, match="read operations needs"):
+            list(client.list())
         assert client.extend("a", 60)
         assert not waiting.done()
         assert client.cancel("a")

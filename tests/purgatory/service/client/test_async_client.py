@@ -1,6 +1,7 @@
 """AsyncClient: the methods of a Client, to be awaited in an event loop."""
 
 import asyncio
+import gc
 import inspect
 from datetime import timedelta
 from types import SimpleNamespace
@@ -8,7 +9,14 @@ from types import SimpleNamespace
 import pytest
 
 from purgatory import OperationCancelled, OperationExpired
-from purgatory.service import AsyncClient, Client, ClientBusy, RequestTimeout, Unavailable
+from purgatory.service import (
+    AsyncClient,
+    Client,
+    ClientBusy,
+    RequestTimeout,
+    TooLarge,
+    Unavailable,
+)
 from purgatory.service.client.calls import resolve
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.client.pages import PAGE
@@ -62,6 +70,26 @@ def test_async(server):
                 await asyncio.sleep(0)
 
     asyncio.run(main())
+
+
+def test_a_dropped_future(server):
+    """Its operation's end is not logged, as by `AsyncPurgatory`; a refusal is, as it is lost."""
+    logged = []
+
+    async def main():
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: logged.append(told))
+        async with AsyncClient(server.address, timeout=HANG) as client:
+            ends = [client.defer(key, timeout=wait) for key, wait in (("a", 0.01), ("b", 60))]
+            ends += [client.defer("c"), client.defer("d", payload="x" * 70_000)]
+            await client.flush()
+            await client.fail("b", ValueError("no"))
+            await asyncio.wait([*ends[:2], ends[3]])
+        await asyncio.wait(ends)
+        ends.clear()
+        gc.collect()
+
+    asyncio.run(main())
+    assert [type(told["exception"]) for told in logged] == [TooLarge]
 
 
 def test_async_lists(server):

@@ -61,6 +61,18 @@ class TestContext:
             payload = Raw(b"\xc7" + bytes([len(data), code]) + data)
             assert unwrap(payload) == ("", payload)
 
+    @pytest.mark.parametrize("year", [1, 1969, 2515, 9999])
+    def test_times_with_the_first_byte_of_a_context(self, year):
+        """A time before 1970 or after 2514 is the program's own."""
+        payload = Raw(pack(datetime(year, 1, 1, tzinfo=UTC)))
+        assert bytes(payload)[:1] == b"\xc7"
+        assert unwrap(payload) == ("", payload)
+
+    def test_times_that_no_datetime_holds(self):
+        """A time beyond the years of Python is the program's own."""
+        payload = Raw(b"\xc7\x0c\xff" + b"\xff" * 12)
+        assert unwrap(payload) == ("", payload)
+
 
 class RecordingTracer:
     """A tracer that remembers what it was told."""
@@ -85,6 +97,16 @@ class RecordingTracer:
 
 
 class TestClient:
+    def test_a_time_as_payload(self, server, connect):
+        """A time before 1970 comes back, and the list with it is read."""
+        born = datetime(1950, 5, 1, tzinfo=UTC)
+        client = connect(server)
+        client.defer("a", op_id="born", payload=born)
+        client.defer("a", op_id="other", payload=7)
+        client.flush()
+        assert client.query("born").payload == born
+        assert [each.payload for each in client.list()] == [born, 7]
+
     def test_a_future(self, server, connect):
         """The end of an operation is told with the context of its submission."""
         tracer = RecordingTracer()

@@ -22,7 +22,9 @@ def test_no_token(gateway, shop):
     with gateway.program("till") as till:
         assert till.get("/v1/outcomes").status_code == 200
         assert gateway.tokens.revoke("till") == 1
-        assert till.get("/v1/outcomes").status_code == 401
+        answer = till.get("/v1/outcomes")
+        assert (answer.status_code, answer.json()["code"]) == (401, "token")
+        assert answer.json()["message"].startswith("the token is unknown or revoked")
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,8 @@ def test_bad_requests(shop, body, reason):
         ("limits?kind=a", "'kind'; expected no parameter"),
         ("outcomes/stream?last_event_id=1", "'last_event_id'; expected after"),
         ("operations/x?limit=1", "'limit'; expected no parameter"),
+        ("operations?kind=%ff", "query has b'kind=%ff'; expected UTF-8"),
+        ("operations/%ff", "path has b'%ff'; expected UTF-8"),
     ],
 )
 def test_bad_queries(shop, path, reason):
