@@ -21,7 +21,7 @@ from purgatory.service.protocol import (
     Submit,
     Work,
 )
-from tests.testing.cluster_processes import ClusterProcess
+from tests.testing.cluster_processes import ClusterProcess, wait_for_exit
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 from tests.testing.servers import peer
@@ -315,6 +315,15 @@ def test_a_group_that_was_half_sent_holds_the_lease(pair, postgres):
         assert pending(b) == 1
         with pytest.raises(psycopg.OperationalError):
             held.commit()
+
+
+def test_an_earlier_server_over_migrated_tables(pair, postgres):
+    """high-availability.md: it ends when it takes over, and leaves the lease to others."""
+    a, b = pair
+    postgres.execute("UPDATE purgatory.purgatory_version SET version = 99")
+    a.kill()
+    assert wait_for_exit(b) == 2
+    assert postgres.execute("SELECT holder, epoch FROM purgatory.lease") == [("", 2)]
 
 
 def test_two_partitions(serve, postgres):
