@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from purgatory import OperationExpired
 from purgatory.service import Client, StoreFailed
 from purgatory.service.encoding import decode_answer
 from purgatory.service.protocol import (
@@ -298,6 +299,23 @@ def test_the_database_restarts(serve, postgres_cluster):
     assert a.cluster()["epoch"] <= 2  # a commit in doubt may have raised it
     assert pending(a) == 10
     assert b.cluster()["role"] == "standby"
+
+
+def test_events_while_the_database_is_away(serve, postgres_cluster):
+    """high-availability.md: the first counts as of its arrival, a later one not before the end."""
+    a = serve(postgres_cluster.url)
+    a.wait_until_active()
+    with Client(a.address, timeout=HANG, name="shop") as client:
+        waits = [client.defer(key, timeout=3) for key in ("first", "later")]
+        client.flush()
+        postgres_cluster.stop("immediate")
+        first = client.complete_later("first")
+        eventually(lambda: not a.is_active())
+        later = client.complete_later("later")
+        eventually(lambda: a.cluster()["overdue_s"] > 2.5)  # both deadlines have passed
+        postgres_cluster.start()
+        assert (first.result(HANG), later.result(HANG)) == (1, 0)
+        assert [type(one.exception(HANG)) for one in waits] == [type(None), OperationExpired]
 
 
 def test_a_group_that_was_half_sent_holds_the_lease(pair, postgres):
