@@ -45,6 +45,7 @@ from purgatory.service.server.network import (
     waiting_messages,
 )
 from purgatory.service.server.network.network import WORKER_PING_S
+from purgatory.service.server.records import retention
 from purgatory.service.server.records.remembered_replies import SESSION_MS
 from purgatory.service.server.repeats import load_repeats, repeat_requests, repeat_runs
 from purgatory.service.server.server_health import READY_BOUND_S, STUCK_S
@@ -180,6 +181,8 @@ def test_the_limits_in_words():
     assert SESSION_MS == 600_000  # service.md, CHANGELOG.md: sent again within ten minutes
     assert repeat_runs.LATE_MS == 60_000  # nightly-report.md: more than a minute late
     assert repeat_runs.REFUSED_MS == 1000  # nightly-report.md: again each second
+    assert repeat_runs.REMEMBERED_EVERY_MS == 60_000  # nightly-report.md: below a minute
+    assert retention.RETAINED_OUTCOMES_MS == 600_000  # nightly-report.md, service.md: ten minutes
     assert load_repeats.SET_BACK_MS == 3 * 3_600_000  # nightly-report.md: less than three hours
     assert clock.JUMP_MS == 1000  # design.md: set by a second or more
     assert clock.TICK_NS == 250_000  # design.md: a quarter of a millisecond
