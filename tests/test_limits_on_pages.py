@@ -3,6 +3,7 @@
 import re
 from dataclasses import fields
 
+import msgspec
 import pytest
 
 from mq.core.context_core import SLOT_WAIT_S
@@ -24,6 +25,7 @@ from purgatory.service.cluster.store_lease import MARGIN
 from purgatory.service.config import LEAST_TAKEOVER_S, PARTITION, Config
 from purgatory.service.gateway.count_feed import MOST_KINDS, PERIOD_S
 from purgatory.service.gateway.health import PATIENCE_S
+from purgatory.service.gateway.messages import JobRequest, OperationRequest
 from purgatory.service.gateway.outcomes import _QUIET_S
 from purgatory.service.gateway.server import KEEP_ALIVE_S, MAX_WAIT_S, StreamingProtocol
 from purgatory.service.http.listening import MAX_CONNECTIONS, REQUEST_S
@@ -197,6 +199,20 @@ def test_the_limits_in_words():
     assert PARTITION.fullmatch("a" * 20)  # high-availability.md: at most 20
     assert not PARTITION.fullmatch("a" * 21)
     assert MAX_LANES == 8  # locks.md: up to eight lanes
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "text"), [(OperationRequest, "keys", "k"), (JobRequest, "tags", "t")]
+)
+def test_the_gateway_has_limits_of_its_own(kind, field, text):
+    """gateway.md: whatever the server's `max_keys`."""
+    others = {"timeout": 1} if field == "keys" else {"delay": 1}
+    found = msgspec.convert({field: [text] * 100, **others}, kind)
+    assert len(getattr(found, field)) == 100
+    with pytest.raises(msgspec.ValidationError, match="length <= 100"):
+        msgspec.convert({field: [text] * 101, **others}, kind)
+    statement = "has at most 100 keys, a job 100 tags, also if the server allows more"
+    assert statement in text_of("docs/gateway.md")
 
 
 def test_the_oldest_database():
