@@ -16,8 +16,11 @@ from purgatory.service import (
     Config,
     Job,
     JobFailed,
+    RequestTimeout,
     Server,
     ServiceDaemon,
+    ServiceError,
+    Unavailable,
     Worker,
 )
 from purgatory.service.errors import TimeoutTooLong
@@ -243,3 +246,38 @@ def test_how_far_ahead_a_time_may_be():
             client.repeat("mail", every=beyond, kind="mail")
     statement = "| a timeout, a `hold`, a job's delay, an interval | 366 days |"
     assert statement in text_of("docs/service.md")
+
+
+def test_waits_for_a_server_that_does_not_answer():
+    """service.md: a lease and a result wait for ever, or for their own timeouts."""
+    ended = []
+
+    def enter(client):
+        with client.lease("printer"):
+            ended.append("held")
+
+    def wait(call):
+        try:
+            call()
+        except ServiceError as error:
+            ended.append(type(error))
+
+    with Client("tcp://127.0.0.1:1", timeout=0.2) as client:
+        calls = [lambda: enter(client), lambda: client.result("mail-17")]
+        threads = [threading.Thread(target=wait, args=[call]) for call in calls]
+        for thread in threads:
+            thread.start()
+        for _ in range(3):
+            with pytest.raises(RequestTimeout):
+                client.stats()
+        with pytest.raises(RequestTimeout):
+            client.result("mail-17", timeout=0.001)
+        with pytest.raises(RequestTimeout), client.lease("printer", timeout=0.3):
+            pass
+        assert ended == []
+        client.close(0)
+        for thread in threads:
+            thread.join(HANG)
+    assert ended == [Unavailable, Unavailable]
+    assert "`lease` and `result` of a job wait for ever by default" in text_of("docs/service.md")
+    assert "(None: never) raises LeaseTimeout, or RequestTimeout" in Client.lease.__doc__

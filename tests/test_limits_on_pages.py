@@ -3,6 +3,7 @@
 import re
 from dataclasses import fields
 
+import msgspec
 import pytest
 
 from mq.core.context_core import SLOT_WAIT_S
@@ -24,6 +25,7 @@ from purgatory.service.cluster.store_lease import MARGIN
 from purgatory.service.config import LEAST_TAKEOVER_S, PARTITION, Config
 from purgatory.service.gateway.count_feed import PERIOD_S
 from purgatory.service.gateway.health import PATIENCE_S
+from purgatory.service.gateway.messages import JobRequest, OperationRequest
 from purgatory.service.gateway.outcomes import _QUIET_S
 from purgatory.service.gateway.server import KEEP_ALIVE_S, MAX_WAIT_S, StreamingProtocol
 from purgatory.service.http.listening import MAX_CONNECTIONS, REQUEST_S
@@ -44,6 +46,7 @@ from purgatory.service.server.network import (
     waiting_messages,
 )
 from purgatory.service.server.network.network import WORKER_PING_S
+from purgatory.service.server.records import retention
 from purgatory.service.server.records.remembered_replies import SESSION_MS
 from purgatory.service.server.repeats import load_repeats, repeat_requests, repeat_runs
 from purgatory.service.server.server_health import READY_BOUND_S, STUCK_S
@@ -179,6 +182,8 @@ def test_the_limits_in_words():
     assert SESSION_MS == 600_000  # service.md, CHANGELOG.md: sent again within ten minutes
     assert repeat_runs.LATE_MS == 60_000  # nightly-report.md: more than a minute late
     assert repeat_runs.REFUSED_MS == 1000  # nightly-report.md: again each second
+    assert repeat_runs.REMEMBERED_EVERY_MS == 60_000  # nightly-report.md: below a minute
+    assert retention.RETAINED_OUTCOMES_MS == 600_000  # nightly-report.md, service.md: ten minutes
     assert load_repeats.SET_BACK_MS == 3 * 3_600_000  # nightly-report.md: less than three hours
     assert clock.JUMP_MS == 1000  # design.md: set by a second or more
     assert clock.TICK_NS == 250_000  # design.md: a quarter of a millisecond
@@ -193,6 +198,20 @@ def test_the_limits_in_words():
     assert PARTITION.fullmatch("a" * 20)  # high-availability.md: at most 20
     assert not PARTITION.fullmatch("a" * 21)
     assert MAX_LANES == 8  # locks.md: up to eight lanes
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "text"), [(OperationRequest, "keys", "k"), (JobRequest, "tags", "t")]
+)
+def test_the_gateway_has_limits_of_its_own(kind, field, text):
+    """gateway.md: whatever the server's `max_keys`."""
+    others = {"timeout": 1} if field == "keys" else {"delay": 1}
+    found = msgspec.convert({field: [text] * 100, **others}, kind)
+    assert len(getattr(found, field)) == 100
+    with pytest.raises(msgspec.ValidationError, match="length <= 100"):
+        msgspec.convert({field: [text] * 101, **others}, kind)
+    statement = "has at most 100 keys, a job 100 tags, also if the server allows more"
+    assert statement in text_of("docs/gateway.md")
 
 
 def test_the_oldest_database():

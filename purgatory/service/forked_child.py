@@ -1,14 +1,17 @@
-"""Closes the connections of a parent's clients in a forked child.
+"""What a forked child does with its copies of a parent's clients.
 
 If the parent is killed, the child's copies of descriptors keep the connection open, and the server
-would wait for the leases of that worker. `OPEN` is used by the I/O threads; `close_all` by the
-child's only thread.
+would wait for the leases of that worker. A lock that another thread held at the fork is held for
+ever: the child would hang instead of raising Unavailable. `OPEN` is used by the I/O threads;
+`close_all` and `after_fork` by the child's only thread.
 """
 
 import contextlib
 import os
 import socket
-from typing import Any, Final
+from typing import Any, Final, Protocol
+
+from _purgatory_cpython import fork
 
 # The two ends of a connection: unique in the process.
 _Ends = tuple[Any, Any]
@@ -61,6 +64,26 @@ def _ends_of(descriptor: int) -> _Ends | None:
         return None
     finally:
         found.detach()
+
+
+class LockOwner(Protocol):
+    """An object with locks that several threads take."""
+
+    def renew_locks(self) -> None:
+        """Replace the locks by new ones."""
+
+
+class ClientLocks:
+    """Renews the locks of a client's parts in a forked child; see the module."""
+
+    def __init__(self, *owners: LockOwner) -> None:
+        self._owners = owners
+        fork.register(self)
+
+    def after_fork(self) -> None:
+        """See `Forkable`."""
+        for owner in self._owners:
+            owner.renew_locks()
 
 
 OPEN: Final = OpenConnections()

@@ -69,7 +69,8 @@ class AsyncClient:
     """A `Client` for asyncio, with the same arguments. Use `async with`, or `close` it.
 
     `on_outcome` is called in the running event loop, and may be a coroutine function: its return
-    acknowledges the outcome. Up to 64 run at a time. Without a running loop it raises RuntimeError.
+    acknowledges the outcome. Up to 64 run at a time. With `on_outcome`, raises RuntimeError without
+    a running loop.
     """
 
     @_like(Client.__init__)

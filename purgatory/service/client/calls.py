@@ -116,6 +116,11 @@ class CallBatcher:
         self._finished_calls = 0
         self._waiting: list[ReplyFuture[None]] = []  # for room
 
+    def renew_locks(self) -> None:
+        """See `LockOwner`."""
+        self.lock = threading.RLock()
+        self._room_lock = threading.RLock()
+
     def add(self, request: RequestType, item: Any, future: ReplyFuture[Any]) -> None:
         """Send a call at once or in a batch. Raises what `post` raises."""
         with self.lock:

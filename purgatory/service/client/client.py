@@ -251,9 +251,9 @@ class Client(LaterCalls):
         """Wait for the end of a job; return the value of its handler.
 
         Lost connections and restarts of the server do not end the wait. Raises JobFailed for a dead
-        job, JobCancelled, JobUnknown; TimeoutError after `timeout` seconds (None: no limit);
-        Unavailable if the client is closed. With a `timeout` of 0 it returns the result of an ended
-        job: the server answers once, within the client's timeout.
+        job, JobCancelled, JobUnknown; TimeoutError after `timeout` seconds (None: no limit), but
+        while no server answers not before the client's timeout; Unavailable if the client is
+        closed. With a `timeout` of 0 it returns the result of an ended job.
         """
         self._refuse_in_callback()
         job_id = job_id_of(job)
@@ -334,10 +334,10 @@ class Client(LaterCalls):
     ) -> LeaseHandle:
         """Return a lease of a name, for `with`: one program at a time holds it.
 
-        The block begins when the program holds the lease. Waiting programs take turns. Raises
-        LeaseTimeout after `timeout` (None: never), RequestTimeout if no server answers. The client
-        renews the lease; if the program dies, or cannot reach the server, the lease ends after
-        `keep`, at least 0.1 s. It lasts over restarts of the server. See `LeaseHandle`.
+        The block begins when the program holds the lease. Waiting programs take turns. After
+        `timeout` (None: never) raises LeaseTimeout, or RequestTimeout if no server answers. The
+        client renews the lease; if the program dies, or cannot reach the server, the lease ends
+        after `keep`, at least 0.1 s. It lasts over restarts of the server. See `LeaseHandle`.
         """
         terms = LeaseTerms(name, keep, timeout)
         return LeaseHandle(self.lease_calls, self._wait_for_lease, terms)

@@ -35,6 +35,7 @@ from purgatory.service.client.repeats.later_repeat_calls import LaterRepeatCalls
 from purgatory.service.client.session import Session
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.client.worker_link import WorkerLink
+from purgatory.service.forked_child import ClientLocks
 from purgatory.service.platform import Platform
 from purgatory.service.protocol import (
     MADE_UP,
@@ -91,6 +92,9 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         self.job_calls: JobCalls = JobCalls(call, session, io_thread.wake)
         self.lease_calls: LeaseCalls = LeaseCalls(call, platform, session.name)
         session.on_lease_ready = self.lease_calls.on_ready
+        self._locks = ClientLocks(
+            io_thread.batcher, io_thread.turn, session.job_waits, self.lease_calls.keeper
+        )
 
     def submit_later(
         self,

@@ -15,6 +15,10 @@ class Turn:
         #: The identity of the holding thread; 0: none.
         self.holder: int = 0
 
+    def renew_locks(self) -> None:
+        """See `LockOwner`."""
+        self._changed = new_hot_condition()
+
     def is_mine(self) -> bool:
         """Tell whether the calling thread holds the turn."""
         return self.holder == get_ident()

@@ -1,5 +1,6 @@
-"""A forked child closes the connections of its parent's clients, and nothing else."""
+"""A forked child closes the connections of its parent's clients, and needs none of their locks."""
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -9,11 +10,12 @@ import time
 
 import pytest
 
-from purgatory.service import Client, Worker
+from purgatory.service import Client, Unavailable, Worker
 from purgatory.service.config import Config
 from purgatory.service.forked_child import OPEN, OpenConnections
 from purgatory.service.server.server import Server
 from tests.testing.eventually import eventually
+from tests.testing.forked_child import run_in_child
 from tests.testing.purgatory_harness import HANG
 
 # A worker whose handler forks a child that stays, then says so and does not return.
@@ -125,3 +127,47 @@ def test_a_client_notes_its_connection(address):
         client.stats()
         eventually(lambda: len(OPEN._ends) == before + 1)
     assert len(OPEN._ends) == before
+
+
+@contextlib.contextmanager
+def held_by_another_thread(locks):
+    """Have another thread hold locks meanwhile."""
+    held, done = threading.Event(), threading.Event()
+
+    def hold():
+        with contextlib.ExitStack() as stack:
+            for lock in locks:
+                stack.enter_context(lock)
+            held.set()
+            done.wait(HANG)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        assert held.wait(HANG)
+        yield
+    finally:
+        done.set()
+        thread.join(HANG)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_locks_that_another_thread_held_at_the_fork(address):
+    """service.md: calls of the parent's client raise Unavailable, and `close` returns."""
+
+    def refused():
+        for call in (client.stats, client.flush, lease.__enter__):
+            with pytest.raises(Unavailable):
+                call()
+        for call in (client.defer, client.complete, client.result):
+            with pytest.raises(Unavailable):
+                call("key")
+        client.close()
+
+    with Client(address, timeout=HANG) as client:
+        lease = client.lease("printer")
+        batcher, keeper = client._batcher, client.lease_calls.keeper
+        locks = [batcher.lock, batcher._room_lock, client._job_waits._lock, keeper._changed]
+        with held_by_another_thread([*locks, client._io_thread.turn._changed]):
+            assert run_in_child(refused) == 0
+        assert client.complete("key") == 0

@@ -47,6 +47,10 @@ class JobWaits:
         #: Ids that the server need not watch any longer.
         self.left: dict[str, None] = {}
 
+    def renew_locks(self) -> None:
+        """See `LockOwner`."""
+        self._lock = threading.RLock()
+
     def __len__(self) -> int:
         return len(self._watches)
 

@@ -93,6 +93,10 @@ class LeaseKeeper:
         self._is_running = False
         self._thread: WakeableThread | None = None  # the last
 
+    def renew_locks(self) -> None:
+        """See `LockOwner`."""
+        self._changed = threading.Condition()
+
     def add(self, lease: KeptLease) -> None:
         """Keep a lease from now on."""
         with self._changed:

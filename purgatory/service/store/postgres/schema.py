@@ -51,7 +51,7 @@ def set_up_schema(session: DatabaseSession, namespace: Namespace, timeout_s: flo
     """Make missing tables. Raises StoreError, in a single line, if impossible.
 
     The database may be too old, or not sync its commits, or have tables of a later version or
-    another program.
+    another program. What has become so since the start is fatal: a standby would try it for ever.
     """
     _check_server(session)
     _check_commits(session, timeout_s)
@@ -87,7 +87,8 @@ def _check_commits(session: DatabaseSession, timeout_s: float) -> None:
     if session.rows(result) == [("off",)]:
         raise StoreError(
             "synchronous_commit is off for the server's role, so a crash of the database would "
-            "lose answered changes; expected on, remote_apply, remote_write or local"
+            "lose answered changes; expected on, remote_apply, remote_write or local",
+            fatal=True,
         )
 
 
@@ -113,14 +114,15 @@ def _check_tables(namespace: Namespace, found: set[str], version: int) -> None:
     later = {name for target in STEPS if target > version for name in table_names(STEPS[target])}
     missing = sorted(set(TABLE_NAMES) - later - found)
     if missing:
-        raise StoreError(f"schema {namespace.schema} lacks the table {missing[0]!r}")
+        raise StoreError(f"schema {namespace.schema} lacks the table {missing[0]!r}", fatal=True)
 
 
 def _check_version(namespace: Namespace, version: int) -> None:
     if not OLDEST_VERSION <= version <= SCHEMA_VERSION:
         raise StoreError(
             f"schema {namespace.schema}: schema version is {version}; expected {OLDEST_VERSION} "
-            f"to {SCHEMA_VERSION}"
+            f"to {SCHEMA_VERSION}",
+            fatal=True,
         )
 
 

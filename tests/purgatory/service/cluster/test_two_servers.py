@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from purgatory import OperationExpired
 from purgatory.service import Client, StoreFailed
 from purgatory.service.encoding import decode_answer
 from purgatory.service.protocol import (
@@ -21,7 +22,7 @@ from purgatory.service.protocol import (
     Submit,
     Work,
 )
-from tests.testing.cluster_processes import ClusterProcess
+from tests.testing.cluster_processes import ClusterProcess, wait_for_exit
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 from tests.testing.servers import peer
@@ -300,6 +301,23 @@ def test_the_database_restarts(serve, postgres_cluster):
     assert b.cluster()["role"] == "standby"
 
 
+def test_events_while_the_database_is_away(serve, postgres_cluster):
+    """high-availability.md: the first counts as of its arrival, a later one not before the end."""
+    a = serve(postgres_cluster.url)
+    a.wait_until_active()
+    with Client(a.address, timeout=HANG, name="shop") as client:
+        waits = [client.defer(key, timeout=3) for key in ("first", "later")]
+        client.flush()
+        postgres_cluster.stop("immediate")
+        first = client.complete_later("first")
+        eventually(lambda: not a.is_active())
+        later = client.complete_later("later")
+        eventually(lambda: a.cluster()["overdue_s"] > 2.5)  # both deadlines have passed
+        postgres_cluster.start()
+        assert (first.result(HANG), later.result(HANG)) == (1, 0)
+        assert [type(one.exception(HANG)) for one in waits] == [type(None), OperationExpired]
+
+
 def test_a_group_that_was_half_sent_holds_the_lease(pair, postgres):
     """Of a host that went away: the standby ends its session, and takes over."""
     a, b = pair
@@ -315,6 +333,15 @@ def test_a_group_that_was_half_sent_holds_the_lease(pair, postgres):
         assert pending(b) == 1
         with pytest.raises(psycopg.OperationalError):
             held.commit()
+
+
+def test_an_earlier_server_over_migrated_tables(pair, postgres):
+    """high-availability.md: it ends when it takes over, and leaves the lease to others."""
+    a, b = pair
+    postgres.execute("UPDATE purgatory.purgatory_version SET version = 99")
+    a.kill()
+    assert wait_for_exit(b) == 2
+    assert postgres.execute("SELECT holder, epoch FROM purgatory.lease") == [("", 2)]
 
 
 def test_two_partitions(serve, postgres):
