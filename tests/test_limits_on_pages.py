@@ -34,7 +34,10 @@ from purgatory.service.job_messages import MOST_KINDS
 from purgatory.service.machine_memory import MAX_BYTES, MIN_BYTES, SHARE
 from purgatory.service.protocol import MAX_ROOM
 from purgatory.service.server import clock, commits, fair_queue, store_loop
+from purgatory.service.server.jobs import job_watches
+from purgatory.service.server.leases import job_requests
 from purgatory.service.server.leases.job_leases import MAX_LOSSES
+from purgatory.service.server.leases.lease_ends import _KEPT_ERROR
 from purgatory.service.server.limits import limit_requests
 from purgatory.service.server.memory import _KEY_BYTES, operation_bytes
 from purgatory.service.server.named_leases.named_leases import MAX_LEASES, MAX_WAITERS
@@ -46,8 +49,9 @@ from purgatory.service.server.network import (
     waiting_messages,
 )
 from purgatory.service.server.network.network import WORKER_PING_S
+from purgatory.service.server.reads.pending_reads import READS_PER_CLIENT
 from purgatory.service.server.records import retention
-from purgatory.service.server.records.remembered_replies import SESSION_MS
+from purgatory.service.server.records.remembered_replies import SESSION_MS, SESSIONS_PER_CLIENT
 from purgatory.service.server.repeats import load_repeats, repeat_requests, repeat_runs
 from purgatory.service.server.server_health import READY_BOUND_S, STUCK_S
 from purgatory.service.server.validation import MOST_PERIOD_MS
@@ -87,6 +91,7 @@ LIMITS = [
     ("service.md", f"has not returned for {READY_BOUND_S:.0f} s"),
     ("service.md", f"at most {MAX_AHEAD} for each"),
     ("service.md", f"has the last {KEPT_ATTEMPTS} attempts"),
+    ("service.md", f"first {_KEPT_ERROR} characters"),
     ("console.md", f"its last {KEPT_ATTEMPTS} attempts"),
     ("protocol.md", f"up to {KEPT_ATTEMPTS} attempts"),
     ("protocol.md", f"`room` above {MAX_ROOM:,}"),
@@ -157,6 +162,11 @@ def test_the_table_of_limits():
     assert f"| {MAX_LEASES:,} each |" in table
     assert MAX_LEASES == MAX_WAITERS
     assert f"| kinds with a limit or a pause | {limit_requests.MOST:,} |" in table
+    assert f"| kinds of a worker | {job_requests.MAX_KINDS:,} |" in table
+    watched = f"{job_watches.PER_CONNECTION:,}, {job_watches.MOST:,}"
+    assert f"| jobs whose `result` a client, all clients wait for | {watched} |" in table
+    assert f"of a client that wait | {READS_PER_CLIENT} |" in table
+    assert f"whose replies are remembered | {SESSIONS_PER_CLIENT:,} |" in table
     assert f"and for coroutines | {MAX_CONCURRENCY:,} |" in table
     assert MOST_PERIOD_MS == 10 * 366 * 86_400_000
 
