@@ -16,10 +16,10 @@ export PURGATORY_BUILD_CACHE ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)
 .PHONY: test test-interpreted test-spark test-compiled test-tools test-another test-quick wheels demo check lint types imports core docs \
 	test-all simulate simulate-mutants mutants drill drill-controls bench release-check clean
 
-# The wheel is built while the tests of the plain source wait for their threads.
+# Two at a time: tests wait for threads and processes, and leave the cores idle meanwhile.
 test:                          ## set everything up and run the tests, in both modes
 	@$(MAKE) --no-print-directory -j2 $(COMPILED)/.test test-interpreted
-	@$(MAKE) --no-print-directory -j1 test-compiled test-spark test-tools
+	@$(MAKE) --no-print-directory -j2 test-compiled test-spark test-tools
 
 # Processes that share the tests of a suite. Most tests wait for threads or for other processes, so
 # more than there are cores pay.
