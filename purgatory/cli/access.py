@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from purgatory.cli.options import SubParsers, add_command, add_group, import_extra
+from purgatory.cli.output import say
 from purgatory.service.config import Config
 
 if TYPE_CHECKING:
@@ -130,8 +131,8 @@ def token_store(arguments: argparse.Namespace) -> TokenStore:
 def _new_key(arguments: argparse.Namespace) -> int:
     keys = _key_store(arguments)
     pair = keys.new(arguments.name)
-    print(f"{keys.directory / arguments.name}.key_secret: keep it secret")
-    print(f"{keys.directory / arguments.name}.key: {pair.public.decode()}")
+    say(f"{keys.directory / arguments.name}.key_secret: keep it secret")
+    say(f"{keys.directory / arguments.name}.key: {pair.public.decode()}")
     return 0
 
 
@@ -141,7 +142,7 @@ def _allow(arguments: argparse.Namespace) -> int:
     public = read_public(arguments.key or str(keys.directory / f"{arguments.name}.key"))
     fresh = keys.allow(arguments.name, public, _access(arguments))
     words = "is allowed" if fresh else "was allowed already"
-    print(f"{arguments.name} {words}, {_shown(keys.allowed()[public])}")
+    say(f"{arguments.name} {words}, {_shown(keys.allowed()[public])}")
     return 0
 
 
@@ -164,20 +165,18 @@ def _shown(access: Access) -> str:
 
 def _revoke_key(arguments: argparse.Namespace) -> int:
     found = _key_store(arguments).revoke(arguments.name)
-    print(
-        f"{arguments.name} is no longer allowed" if found else f"{arguments.name} was not allowed"
-    )
+    say(f"{arguments.name} is no longer allowed" if found else f"{arguments.name} was not allowed")
     return 0 if found else 1
 
 
 def _list_keys(arguments: argparse.Namespace) -> int:
     keys = _key_store(arguments)
     pairs = ", ".join(keys.names()) or "none"
-    print(f"key pairs in {keys.directory}: {pairs}")
+    say(f"key pairs in {keys.directory}: {pairs}")
     allowed = keys.allowed()
-    print("allowed clients:" if allowed else "allowed clients: none")
+    say("allowed clients:" if allowed else "allowed clients: none")
     for public, access in sorted(allowed.items(), key=lambda entry: entry[1].label):
-        print(f"  {public.decode()}  {access.label}, {_shown(access)}")
+        say(f"  {public.decode()}  {access.label}, {_shown(access)}")
     return 0
 
 
@@ -190,13 +189,13 @@ def _new_token(arguments: argparse.Namespace) -> int:
 
 def _revoke_token(arguments: argparse.Namespace) -> int:
     count = token_store(arguments).revoke(arguments.name)
-    print(f"{arguments.name}: {count} revoked" if count else f"{arguments.name}: no such token")
+    say(f"{arguments.name}: {count} revoked" if count else f"{arguments.name}: no such token")
     return 0 if count else 1
 
 
 def _list_tokens(arguments: argparse.Namespace) -> int:
     tokens = token_store(arguments).all()
-    print("tokens:" if tokens else "tokens: none")
+    say("tokens:" if tokens else "tokens: none")
     for token in tokens:
-        print(f"  {token.id}  {token.access.label}: {', '.join(token.access.rights)}")
+        say(f"  {token.id}  {token.access.label}: {', '.join(token.access.rights)}")
     return 0

@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from purgatory.cli.options import SubParsers, add_command, import_extra, optional_path
+from purgatory.cli.output import say
 from purgatory.cli.progress import bytes_below, progress_shown
 from purgatory.printable import counted
 from purgatory.service.config import Config
@@ -87,7 +88,7 @@ def _implementation() -> ModuleType:
 
 
 def _report(target: str, copied: Any) -> None:
-    print(
+    say(
         f"{target}: a database of {copied.database_bytes:,} bytes, "
         f"{counted(copied.journal_files, 'file')} of the journal"
     )

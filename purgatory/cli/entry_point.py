@@ -30,6 +30,7 @@ from purgatory.cli import (
     worker,
 )
 from purgatory.cli.options import SubParsers, add_command, import_extra
+from purgatory.cli.process import INTERRUPTED
 from purgatory.errors import PurgatoryError
 from purgatory.printable import printable
 from purgatory.service.config import CONFIG_FILE, PREFIX, Config
@@ -58,7 +59,6 @@ CONNECTION: Final = ("address", "name", "key", "server_key", "patience")
 _LIKENESS: Final = 0.75
 
 FAILED: Final = 2
-INTERRUPTED: Final = 130  # 128 + SIGINT, as a shell reports it
 PIPE_CLOSED: Final = 141  # 128 + SIGPIPE
 
 _EXAMPLES: Final = """\

@@ -15,6 +15,8 @@ from typing import Any, Final, TextIO
 from purgatory.cli.progress import erase_progress
 from purgatory.printable import printable, printable_json
 
+INTERRUPTED: Final = 130  # 128 + SIGINT, as a shell reports it
+
 _TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 # The attributes of every record; others are of `extra`.
 _COMMON: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}

@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 
 from purgatory import metrics
 from purgatory.cli.options import DURATION, SubParsers, add_command, number, port
-from purgatory.cli.process import signals_handled
+from purgatory.cli.process import INTERRUPTED, signals_handled
 from purgatory.cli.progress import progress_shown
 from purgatory.printable import counted, printable
 from purgatory.replay.clock import STOP_POLL_S
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as RichTable
 
-INTERRUPTED = 130
 # Least characters of a kind in the table, and more than any table has.
 _KIND_WIDTH = 10
 _ANY_WIDTH = 100_000

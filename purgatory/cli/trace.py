@@ -57,7 +57,7 @@ def _flights(arguments: argparse.Namespace) -> int:
     check_outputs({"DIR": arguments.directory}, ())
     with progress_shown(lambda: "reading a year of flights"):
         written = write_flights(arguments.directory)
-    print(
+    say(
         f"{arguments.directory}: {counted(written.operations, 'operation')}, "
         f"{counted(written.events, 'event')}"
     )

@@ -302,6 +302,8 @@ def _check(place: str, value: Any, setting: Field[Any]) -> None:
     if isinstance(value, str) and value.encode(errors="ignore").decode() != value:
         # Not shown: it may have a password.
         raise ConfigError(f"{place} has a character that is not UTF-8; expected a text in UTF-8")
+    if isinstance(value, str | Path) and "\0" in str(value):
+        raise ConfigError(f"{place} has a null character; expected {_expected(setting)} without")
     if kind is float:
         fine = isinstance(value, int | float) and 0 <= value <= _MOST_S
     elif kind is int:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from purgatory.cli.options import SubParsers, add_command, import_extra, number, whole_number
+from purgatory.cli.output import say
 from purgatory.cli.spark.session import add_session_options, command_session
 from purgatory.printable import counted
 from purgatory.spark.package import write_package
@@ -58,13 +59,13 @@ def _resolve(arguments: argparse.Namespace) -> int:
             strict=arguments.strict,
         )
     failed = f"{done.failed:,} failed, " if done.failed else ""
-    print(
+    say(
         f"{counted(done.operations, 'operation')}: {done.completed:,} completed, {failed}"
         f"{done.expired:,} expired -> {arguments.out}"
     )
     if done.rejected:
         where = f"{arguments.out}/{batch.REJECTED_DIRECTORY}"
-        print(f"{counted(done.rejected, 'row')} rejected -> {where}")
+        say(f"{counted(done.rejected, 'row')} rejected -> {where}")
     return 0
 
 

@@ -18,6 +18,7 @@ from purgatory.cli.options import (
     port,
     seconds,
 )
+from purgatory.cli.output import say
 from purgatory.cli.process import signals_handled
 from purgatory.cli.progress import progress_shown
 from purgatory.cli.spark.session import add_session_options, command_session
@@ -288,11 +289,11 @@ def _print_result(done: CheckpointEntry, out: str) -> None:
     if counts["failed"]:
         ended.insert(1, f"{counts['failed']:,} failed")
     ended.append(f"{done.pending:,} pending")
-    print(f"{counted(counts['operations'], 'operation')}: {', '.join(ended)} -> {out}")
+    say(f"{counted(counts['operations'], 'operation')}: {', '.join(ended)} -> {out}")
     for fate in ("late", "rejected"):
         rows = sum(counts[f"{fate}_{table}"] for table in ("operations", "extensions", "events"))
         if rows:
-            print(f"{counted(rows, 'row')} {fate} -> {out}/_{fate}")
+            say(f"{counted(rows, 'row')} {fate} -> {out}/_{fate}")
 
 
 def add_compact(subparsers: SubParsers) -> None:
@@ -326,5 +327,5 @@ def _compact(arguments: argparse.Namespace) -> int:
         with progress_shown(lambda: f"{counted(sum(merged), 'file')} merged into {len(merged):,}"):
             done = archive.take(arguments.megabytes * 2**20)
     files = sum(merge.files for merge in done)
-    print(f"{counted(files, 'file')} merged into {len(done):,} -> {arguments.archive}")
+    say(f"{counted(files, 'file')} merged into {len(done):,} -> {arguments.archive}")
     return 0

@@ -5,14 +5,16 @@ All streams of a client's name share each reading. Used by the gateway's event l
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Mapping
 from time import monotonic
 from typing import Final
+
+import msgspec
 
 from purgatory.service.client.async_client import AsyncClient
 from purgatory.service.errors import RequestAbandoned, RequestTimeout, TooManyReads
 from purgatory.service.gateway.messages import JobCountReport, KindCount
-from purgatory.service.job_messages import JOB_STATES, MOST_KINDS, OTHER
+from purgatory.service.job_messages import JOB_STATES, MOST_KINDS, OTHER, Overview
 from purgatory.service.troubles import all_troubles, in_trouble, why_stuck
 
 #: Least seconds between two readings.
@@ -36,6 +38,7 @@ class CountFeed:
     async def read(self, *, sees_all: bool) -> AsyncGenerator[JobCountReport | None]:
         """Yield the counts, then for each reading the changed counts or None.
 
+        While no server answers, the last counts with this trouble alone are the changed ones.
         Raises TooManyReads and Refused. Ends with the feed. The caller closes the generator.
         """
         if self._streams >= MOST_STREAMS:
@@ -44,9 +47,10 @@ class CountFeed:
         last: JobCountReport | None = None
         try:
             while not self._closed.is_set():
-                counts, pause_s = await self._next(sees_all=sees_all)
-                yield None if counts in (None, last) else counts
-                last = counts or last
+                found, pause_s = await self._next(sees_all=sees_all)
+                counts = _unanswered(last, found) if isinstance(found, str) else found
+                yield None if counts == last else counts
+                last = counts
                 await self._wait(pause_s)
         finally:
             self._streams -= 1
@@ -56,44 +60,54 @@ class CountFeed:
             async with asyncio.timeout(seconds):
                 await self._closed.wait()
 
-    async def _next(self, *, sees_all: bool) -> tuple[JobCountReport | None, float]:
+    async def _next(self, *, sees_all: bool) -> tuple[JobCountReport | str, float]:
         reading = self._readings.get(sees_all)
         if reading is None or reading.is_over():
-            reading = self._readings[sees_all] = _Reading(self._count(sees_all=sees_all))
+            name = None if sees_all else self._name
+            reading = self._readings[sees_all] = _Reading(self._client, name)
         return await reading.result()
-
-    async def _count(self, *, sees_all: bool) -> JobCountReport | None:
-        client = None if sees_all else self._name
-        with contextlib.suppress(RequestTimeout, RequestAbandoned):
-            return await read_overview(self._client, client)
-        return None
 
     def close(self) -> None:
         """End all streams."""
         self._closed.set()
 
 
+def _unanswered(last: JobCountReport | None, why: str) -> JobCountReport | None:
+    return last and msgspec.structs.replace(last, troubles=[f"Not ready: {why}"])
+
+
 class _Reading:
-    def __init__(self, counting: Coroutine[object, object, JobCountReport | None]) -> None:
+    def __init__(self, client: AsyncClient, name: str | None) -> None:
         self._begun = monotonic()
         self._pause_s = PERIOD_S
-        self._task = asyncio.ensure_future(counting)
-        self._task.add_done_callback(self._end)
+        self._task = asyncio.ensure_future(self._count(client, name))
 
-    def _end(self, _: object) -> None:
+    async def _count(self, client: AsyncClient, name: str | None) -> JobCountReport | str:
+        """Return the counts, or why no server answers."""
+        try:
+            figures = await client.stats()
+            self._begun = monotonic()  # a wait for a server is no time of the server
+            overview = await client.overview(client=name)
+        except (RequestTimeout, RequestAbandoned) as error:
+            self._begun = monotonic()
+            return str(error)
         self._pause_s = max(PERIOD_S, _SHARE * (monotonic() - self._begun))
+        return _report(overview, figures)
 
     def is_over(self) -> bool:
         return self._task.done() and monotonic() >= self._begun + self._pause_s
 
-    async def result(self) -> tuple[JobCountReport | None, float]:
-        counts = await asyncio.shield(self._task)
-        return counts, max(0.0, self._begun + self._pause_s - monotonic())
+    async def result(self) -> tuple[JobCountReport | str, float]:
+        found = await asyncio.shield(self._task)
+        return found, max(0.0, self._begun + self._pause_s - monotonic())
 
 
 async def read_overview(client: AsyncClient, name: str | None) -> JobCountReport:
     """Count the jobs and operations of the client `name`; None: of all."""
-    overview, figures = await asyncio.gather(client.overview(client=name), client.stats())
+    return _report(*await asyncio.gather(client.overview(client=name), client.stats()))
+
+
+def _report(overview: Overview, figures: Mapping[str, float]) -> JobCountReport:
     counts = {
         (kind.kind, state): count
         for kind in overview.kinds

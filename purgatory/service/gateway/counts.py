@@ -42,10 +42,10 @@ async def follow(caller: Caller) -> AsyncGenerator[bytes]:
         try:
             async for found in feed:
                 caller.check()
-                yield b": \r\n\r\n" if found is None else _event("counts", found)
+                yield b":\n\n" if found is None else _event("counts", found)
         except (ApiError, ServiceError) as error:  # the answer has begun
             yield _event("problem", problem_of(error))
 
 
 def _event(name: str, content: msgspec.Struct) -> bytes:
-    return b"event: %b\r\ndata: %b\r\n\r\n" % (name.encode(), msgspec.json.encode(content))
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), msgspec.json.encode(content))

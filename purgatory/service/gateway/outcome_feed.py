@@ -54,6 +54,8 @@ class OutcomeFeed:
                 for outcome in page:
                     after = outcome.number
                     yield outcome
+                    # Else asyncio logs each write of a page to a program that has hung up.
+                    await asyncio.sleep(0)
                 if not page:
                     try:
                         async with asyncio.timeout(quiet_s):

@@ -58,9 +58,9 @@ async def follow(
                 caller.check()
             except (ApiError, ServiceError):
                 return  # the token was revoked; the answer has begun
-            yield b": \r\n\r\n" if outcome is None else _event(outcome)
+            yield b":\n\n" if outcome is None else _event(outcome)
 
 
 def _event(outcome: OutcomeMessage) -> bytes:
     data = msgspec.json.encode(report(OutcomeReport, outcome))
-    return b"id: %d\r\nevent: outcome\r\ndata: %b\r\n\r\n" % (outcome.number, data)
+    return b"id: %d\nevent: outcome\ndata: %b\n\n" % (outcome.number, data)

@@ -97,6 +97,23 @@ def test_mistakes(run, tmp_path, argv, told):
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (("keys", "new", "a"), r"od\x1bd/a.key: "),
+        (("keys", "list"), r"key pairs in od\x1bd: none"),
+        (("keys", "revoke", "x\x1by"), r"x\x1by was not allowed"),
+        (("tokens", "revoke", "x\ny"), r"x\ny: no such token"),
+    ],
+)
+def test_unprintable_characters(run, tmp_path, monkeypatch, argv, told):
+    """A name or directory that was typed moves no cursor, and stays on its line."""
+    monkeypatch.chdir(tmp_path)
+    out = run(*argv, "--keys-dir", "od\x1bd")[1]
+    assert told in out
+    assert "\x1b" not in out
+
+
 # purgatory tokens
 
 

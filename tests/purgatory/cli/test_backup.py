@@ -11,10 +11,10 @@ pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 def test_a_copy_of_a_server_that_runs(run, at, service, tmp_path):
     """What was submitted is in the copy, and in the data directory that is made of it."""
     run("defer", "k", "--in", 60)
-    backup, restored = tmp_path / "backup", tmp_path / "restored"
+    backup, restored = tmp_path / "back\x1bup", tmp_path / "restored"
     code, out, err = run("backup", backup, "--data-dir", tmp_path / "data")
     assert (code, err) == (0, "")
-    assert out.startswith(f"{backup}: a database of ")
+    assert out.startswith(rf"{tmp_path}/back\x1bup: a database of ")
     code, out, err = run("restore", backup, "--data-dir", restored)
     assert (code, err) == (0, "")
     assert (restored / "purgatory.db").stat().st_size > 0

@@ -48,3 +48,20 @@ def test_it_runs_a_command(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("purgatory ")
     assert main(["nothing"]) == 2
+
+
+class _Interrupt:
+    """Finds a module as a user presses Ctrl-C."""
+
+    def find_spec(self, name, path, target=None):
+        """See `importlib.abc.MetaPathFinder`."""
+        if name == "purgatory.cli.entry_point":
+            raise KeyboardInterrupt
+
+
+def test_an_interrupt_while_the_commands_are_imported(monkeypatch, capsys):
+    """It is one line and exit code 130, as later."""
+    monkeypatch.delitem(sys.modules, "purgatory.cli.entry_point", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [_Interrupt(), *sys.meta_path])
+    assert main(["--version"]) == 130
+    assert capsys.readouterr() == ("", "purgatory: interrupted\n")

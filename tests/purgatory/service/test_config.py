@@ -105,6 +105,8 @@ def test_bad_values(flags, environment, message):
         ("retention = true", "retention is true; expected a duration"),
         ("bind = 5", "bind is 5; expected a text"),
         ("data_dir = 5", "data_dir is 5; expected a path"),
+        ('data_dir = "a\\u0000"', "data_dir has a null character; expected a path"),
+        ('bind = "a\\u0000"', "bind has a null character; expected a text"),
         ("max_kees = 5", "max_kees is not a setting; expected one of data_dir"),
         ("max_keys =", "not TOML"),
     ],

@@ -1,7 +1,9 @@
 """CountFeed: streams share readings; kinds are bounded."""
 
 import asyncio
+import functools
 
+import msgspec
 import pytest
 
 from purgatory.service.errors import RequestTimeout, TooManyReads
@@ -48,11 +50,13 @@ def test_what_is_told():
 
     async def main():
         one, two = (Overview(1, [KindOverview("a", (0, n, *[0] * 5), 0, 1)], {}) for n in (1, 2))
-        feed = CountFeed(Counter(one, one, RequestTimeout("late"), one, two), "shop")
+        late = RequestTimeout("late")
+        feed = CountFeed(Counter(late, one, one, late, late, one, two), "shop")
         stream = feed.read(sees_all=True)
-        found = [await anext(stream) for _ in range(5)]
+        found = [await anext(stream) for _ in range(7)]
         await stream.aclose()
-        assert found == [told(1), None, None, None, told(2)]
+        lost = msgspec.structs.replace(told(1), troubles=["Not ready: late"])
+        assert found == [None, told(1), None, lost, None, told(1), told(2)]
 
     asyncio.run(main())
 
@@ -73,18 +77,26 @@ def test_streams_share_a_reading(monkeypatch):
     asyncio.run(main())
 
 
-def test_a_slow_reading_is_followed_by_a_long_pause(monkeypatch):
-    """So counting takes a part of the server's time only."""
+@pytest.mark.parametrize(
+    ("answer", "times", "pause_s"),
+    [
+        (Overview(1, [], {}), [91.0, 100.0, 103.0, 103.0, 129.0, 130.0], 27.0),
+        (RequestTimeout("late"), [91.0, 100.0, 100.5, 100.9, 101.0], 0.5),
+    ],
+)
+def test_a_slow_reading_is_followed_by_a_long_pause(monkeypatch, answer, times, pause_s):
+    """So counting takes a part of the server's time only; a wait for a server takes none."""
+    monkeypatch.setattr(count_feed, "PERIOD_S", 1.0)
     monkeypatch.setattr(count_feed, "_SHARE", 10)
-    times = iter([100.0, 103.0, 103.0, 129.0, 130.0])
-    monkeypatch.setattr(count_feed, "monotonic", lambda: next(times))
+    moments = iter(times)
+    monkeypatch.setattr(count_feed, "monotonic", lambda: next(moments))
 
     async def main():
-        async def count():
-            return counts_of({})
-
-        reading = count_feed._Reading(count())
-        assert (await reading.result())[1] == 27.0
+        counter = Counter(answer)
+        if isinstance(answer, Exception):
+            counter.stats = functools.partial(counter.overview, client=None)
+        reading = count_feed._Reading(counter, "shop")
+        assert (await reading.result())[1] == pause_s
         assert [reading.is_over(), reading.is_over()] == [False, True]
 
     asyncio.run(main())

@@ -1,12 +1,16 @@
 """Streams of outcomes: who takes them meanwhile, what a quiet one says, how it ends."""
 
+import asyncio
+import contextlib
 import itertools
 import queue
 import tracemalloc
+from types import SimpleNamespace
 
 import pytest
 
 from purgatory.service.gateway import outcomes as module
+from purgatory.service.gateway.outcome_feed import OutcomeFeed
 from tests.testing.eventually import eventually
 from tests.testing.gateway_outcomes import end, events
 from tests.testing.purgatory_harness import HANG
@@ -36,10 +40,38 @@ def test_a_quiet_stream(shop, monkeypatch):
     monkeypatch.setattr(module, "_QUIET_S", 0.01)
     with shop.stream("GET", "/v1/outcomes/stream") as stream:
         lines = stream.iter_lines()
-        assert next(lines) == ": "
+        assert next(lines) == ":"
         end(shop, "a")
         said = list(itertools.takewhile(lambda line: not line.startswith("event"), lines))
     assert {line.partition(":")[0] for line in said if line} <= {"", "id"}
+
+
+class _Left:
+    """A client with three unacknowledged outcomes."""
+
+    def __init__(self):
+        self.calls = SimpleNamespace(received=SimpleNamespace())
+
+    async def unread(self, after):
+        """Return those beyond a number."""
+        return [SimpleNamespace(number=number) for number in range(after + 1, 4)]
+
+
+async def _turns_of_the_loop():
+    feed = OutcomeFeed(_Left(), connect=None)
+    turns = []
+    async with contextlib.aclosing(feed.read(0, 0.0, takes=False)) as outcomes:
+        async for outcome in outcomes:
+            if outcome is None:
+                break
+            asyncio.get_running_loop().call_soon(turns.append, outcome.number)
+            turns.append("sent")
+    return turns
+
+
+def test_a_page_lets_the_loop_go_on():
+    """Between two outcomes the loop can see that the program has hung up."""
+    assert asyncio.run(_turns_of_the_loop()) == ["sent", 1, "sent", 2, "sent", 3]
 
 
 def test_a_gateway_that_ends(gateway, shop):

@@ -36,6 +36,15 @@ def test_follow(shop):
         assert next(events(stream.iter_lines()))["op_id"] == "b"
 
 
+def test_the_lines_of_an_event(shop):
+    """Each ends with a line feed alone, as programs that split the text expect."""
+    end(shop, "a")
+    with shop.stream("GET", "/v1/outcomes/stream") as stream:
+        event = next(stream.iter_bytes())
+    assert event.startswith(b"id: 1\nevent: outcome\ndata: {")
+    assert event.endswith(b"}\n\n")
+
+
 def test_go_on_behind_the_last(shop):
     """As browsers ask for it, and by number."""
     end(shop, "a", "b")
@@ -52,4 +61,4 @@ def test_a_last_event_id_beyond_all_numbers(shop, monkeypatch, last):
     end(shop, "a")
     headers = {"Last-Event-ID": str(last)}
     with shop.stream("GET", "/v1/outcomes/stream", headers=headers) as stream:
-        assert next(stream.iter_lines()) == ": "
+        assert next(stream.iter_lines()) == ":"

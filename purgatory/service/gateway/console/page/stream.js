@@ -42,7 +42,7 @@ async function* events(body) {
     if (done) return;
     text += value;
     if (text.length > MOST_CHARACTERS) throw new Refusal(0, "large", "An event is too large.");
-    const blocks = text.split("\r\n\r\n");
+    const blocks = text.split("\n\n");
     text = blocks.pop();
     for (const block of blocks) yield parsed(block);
   }
@@ -51,7 +51,7 @@ async function* events(body) {
 function parsed(block) {
   let name = "";
   let data = null;
-  for (const line of block.split("\r\n")) {
+  for (const line of block.split("\n")) {
     if (line.startsWith("event: ")) name = line.slice(7);
     if (line.startsWith("data: ")) data = JSON.parse(line.slice(6));
   }
