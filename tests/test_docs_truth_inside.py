@@ -541,6 +541,12 @@ SHOWN = [
         "test_all_in_turn_wait_for_the_one_before",
     ),
     (
+        "howto/nightly-report.md",
+        "for a day how it ended, with an interval below a minute for ten minutes",
+        "purgatory/service/server/repeats/test_repeat_runs.py",
+        "test_a_run_is_remembered_as_any_job",
+    ),
+    (
         "protocol.md",
         "also says what `overlap` (`skip`, `allow`) and `missed` (`one`, `none`, `all`) mean",
         "purgatory/service/server/repeats/test_repeat_runs.py",

@@ -6,6 +6,7 @@ by the file named as the package: `purgatory/cli/spark/__init__.py` by
 """
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,14 @@ def test_where_tests_are():
     assert mirrored("mq/pipes/pipe.py") == "tests/mq/pipes/test_pipe.py"
     assert mirrored("mq/_private.py") == "tests/mq/test_private.py"
     assert mirrored("mq/pipes/__init__.py") == "tests/mq/pipes/test_pipes.py"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_mirrored_tests_do_without_the_others(package):
+    """They run beside the compiled package, where neither scripts nor the pages' tests are."""
+    found = [
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "tests" / package).rglob("*.py")
+        if re.search(r"^\s*(from|import) (tests\.test_|scripts\b)", path.read_text(), re.MULTILINE)
+    ]
+    assert found == []

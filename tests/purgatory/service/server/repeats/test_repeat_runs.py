@@ -9,7 +9,6 @@ from purgatory.service.encoding import unpack
 from purgatory.service.job_messages import ChangeRepeat, Repeat, SetRepeat
 from purgatory.service.protocol import MADE_UP, NOTHING, How, Raw
 from purgatory.service.server.repeats import repeat_runs
-from tests.test_docs import text_of
 from tests.testing.repeat_server import DAY, HOUR, MINUTE, SECOND, at
 from tests.testing.step_server import START_MS, RecordingSink, job
 
@@ -502,8 +501,6 @@ class TestRemembered:
         periods = {job.tags[0]: job.options.unique_ms for job in jobs_of(server)}
         day_ms = server.state.remembered.remember_ms
         assert periods == {"seldom": day_ms, "daily": day_ms, "often": MADE_UP}
-        statement = "for a day how it ended, with an interval below a minute for ten minutes"
-        assert statement in text_of("docs/howto/nightly-report.md")
 
     def test_the_server_remembers_as_many_ids_as_it_may(self, server):
         """Runs go on; their ids are known for minutes."""
