@@ -59,7 +59,7 @@ __version__ = "27.3.0"
 
 
 def zmq_version_info() -> tuple[int, int, int]:
-    """Return the version of ZeroMQ that this package follows."""
+    """Return the version of ZeroMQ whose behaviour `mq` has."""
     return _ZMQ_VERSION
 
 
@@ -69,7 +69,7 @@ def zmq_version() -> str:
 
 
 def pyzmq_version_info() -> tuple[int, int, int]:
-    """Return the version of pyzmq that this package follows."""
+    """Return the version of pyzmq whose API `mq` has."""
     return _PYZMQ_VERSION
 
 

@@ -353,7 +353,7 @@ class Pipe(FlowControl):
             self.pending.send(self.peer, command)
 
     def send_inproc_connected(self, hwms: HighWaterMarks, routing_id: bytes) -> None:
-        """Tell the end that connected first this socket's properties."""
+        """Send the properties of this socket to the end that connected first."""
         self._send(InprocConnected(self.peer, hwms, routing_id))
 
     def set_own_hwms_before_bind(self, own: HighWaterMarks) -> None:

@@ -34,7 +34,7 @@ def json_text(value: Any, *, is_ascii: bool = True) -> str:
         try:
             return json.dumps(value, default=_part, allow_nan=False, ensure_ascii=is_ascii)
         except (TypeError, ValueError):  # keys that are no texts; NaN
-            return json.dumps(_plain(value), default=_part, ensure_ascii=is_ascii)
+            return json.dumps(_plain(value), ensure_ascii=is_ascii)
     except RecursionError:
         return json.dumps("(nested too deeply to be shown)")
 
@@ -61,7 +61,9 @@ def _plain(value: Any) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
         return {_key(key): _plain(one) for key, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value if isinstance(value, str | int | None) else _plain(_part(value))
 
 
 def _key(key: Any) -> Any:

@@ -78,6 +78,20 @@ def test_a_record_stays_an_object(capsys):
         assert json.loads(capsys.readouterr().out)["id"] == "a"
 
 
+def test_parts_of_a_record(capsys):
+    """A key that is no text becomes one; NaN and infinity are null, also in a message within."""
+    names = ("op_id", "payload", "history")
+    part = SimpleNamespace(seconds=float("nan"), __struct_fields__=("seconds",))
+    payload = {b"x": 1, (1, 2): float("inf"), datetime(2026, 11, 21, tzinfo=UTC): {None: 7}}
+    record = SimpleNamespace(op_id="a", payload=payload, history=[part], __struct_fields__=names)
+    output.print_json([record])
+    assert json.loads(capsys.readouterr().out) == {
+        "op_id": "a",
+        "payload": {"eA==": 1, "(1, 2)": None, "2026-11-21T00:00:00Z": {"null": 7}},
+        "history": [{"seconds": None}],
+    }
+
+
 def nested(value, levels):
     """Put a value into lists."""
     for _ in range(levels):

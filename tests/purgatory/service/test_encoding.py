@@ -65,6 +65,7 @@ def test_items_are_counted_without_decoding(frame, count):
             datetime.max.replace(tzinfo=timezone(timedelta(hours=-5))),
             "it has a time outside the years 1 to 9999 of UTC",
         ),
+        (datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=9))), "it has a time outside the years"),
         (memoryview(b"abcd")[::2], ".* is not C-contiguous"),
         (object(), "Encoding objects of type object is unsupported"),
     ],
