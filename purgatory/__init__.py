@@ -43,13 +43,13 @@ from purgatory.errors import (
     StoreFenced,
     WrongEventLoop,
 )
-from purgatory.journal.files import JournalError
-from purgatory.journal.journals import Ended, MailboxJournal, ParquetJournal
 from purgatory.registry import PurgatoryStats
 
 if TYPE_CHECKING:
     from purgatory import metrics
     from purgatory.cron.preview import next_times
+    from purgatory.journal.files import JournalError
+    from purgatory.journal.journals import Ended, MailboxJournal, ParquetJournal
     from purgatory.service import AsyncClient, Client, Worker
 
 __all__ = [
@@ -81,7 +81,14 @@ __all__ = [
     "next_times",
 ]
 
-# Where the names are that need an extra.
+# What is imported at first use: a journal takes a quarter of the time of an import, the others need
+# an extra.
+_JOURNAL: Final = {
+    "Ended": "purgatory.journal.journals",
+    "JournalError": "purgatory.journal.files",
+    "MailboxJournal": "purgatory.journal.journals",
+    "ParquetJournal": "purgatory.journal.journals",
+}
 _SERVICE: Final = {
     "AsyncClient": "purgatory.service",
     "Client": "purgatory.service",
@@ -97,10 +104,10 @@ if not TYPE_CHECKING and importlib.util.find_spec("msgspec") is None:
 if not TYPE_CHECKING:  # a misspelt name is an error to type checkers
 
     def __getattr__(name: str) -> object:
-        # Imported at first use: Prometheus' client is a third of the time of an import. The others
-        # need an extra.
         if name == "metrics":
             return importlib.import_module("purgatory.metrics")
+        if name in _JOURNAL:
+            return getattr(importlib.import_module(_JOURNAL[name]), name)
         if name in _SERVICE:
             try:
                 return getattr(importlib.import_module(_SERVICE[name]), name)
@@ -109,3 +116,6 @@ if not TYPE_CHECKING:  # a misspelt name is an error to type checkers
                     f"purgatory.{name} needs {error.name}: pip install 'timer-purgatory[service]'"
                 ) from error
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -67,6 +67,7 @@ FLOORS = {
             (
                 "purgatory.service.config purgatory.service.machine_memory "
                 "purgatory.service.portions purgatory.service.nesting purgatory.service.rare_log "
+                "purgatory.service.monitor_messages "
                 "purgatory.service.process_metrics "
                 "purgatory.service.forked_child "
                 "purgatory.service.protocol purgatory.service.job_messages purgatory.service.verbs "

@@ -48,8 +48,13 @@ examples, on the gateway's machine:
 _TOKEN_RIGHTS: Final = "submit,complete,read,work"
 
 
-def add_keys(subparsers: SubParsers) -> None:
-    """Add `purgatory keys`."""
+def add_parsers(subparsers: SubParsers) -> None:
+    """Add `purgatory keys` and `purgatory tokens`."""
+    _add_keys(subparsers)
+    _add_tokens(subparsers)
+
+
+def _add_keys(subparsers: SubParsers) -> None:
     summary = "make keys, and choose which clients may connect"
     commands = add_group(subparsers, "keys", summary, _KEYS, _KEYS_EXAMPLES)
     new = add_command(commands, "new", _new_key, "make a key pair")
@@ -82,8 +87,7 @@ def add_keys(subparsers: SubParsers) -> None:
     add_directory_options(new, allow, revoke, shown)
 
 
-def add_tokens(subparsers: SubParsers) -> None:
-    """Add `purgatory tokens`."""
+def _add_tokens(subparsers: SubParsers) -> None:
     summary = "make the tokens of a gateway, and revoke them"
     commands = add_group(subparsers, "tokens", summary, _TOKENS, _TOKENS_EXAMPLES)
     new = add_command(commands, "new", _new_token, "make a token")

@@ -25,7 +25,7 @@ Make a new data directory of a backup, for a server in place of the former. Oper
 that came due meanwhile expire when the server starts."""
 
 
-def add_parser(subparsers: SubParsers) -> None:
+def add_parsers(subparsers: SubParsers) -> None:
     """Add the two commands."""
     summary = "copy the data of a server, while it runs"
     backup = add_command(subparsers, "backup", _back_up, summary, _BACKUP)

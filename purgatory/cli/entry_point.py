@@ -1,58 +1,53 @@
 """The command line: `purgatory`, or `python -m purgatory`.
 
-Each of `COMMANDS` adds commands, whose `run` maps the parsed arguments to the exit code. Only this
-module prints errors, each as one line on stderr.
+Only the module of the given command is imported: the others would take as long as the rest of the
+start. A command's `run` maps the parsed arguments to the exit code. Only this module prints errors,
+each as one line on stderr.
 """
 
 import argparse
 import difflib
+import importlib
 import io
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Final, NoReturn
 
-from purgatory.cli import (
-    access,
-    backup,
-    gateway,
-    jobs,
-    operations,
-    outcomes,
-    repeats,
-    replay,
-    serve,
-    spark,
-    store,
-    top,
-    trace,
-    worker,
-)
-from purgatory.cli.options import SubParsers, add_command, import_extra
+from purgatory.cli.options import add_command, import_extra
 from purgatory.cli.process import INTERRUPTED
 from purgatory.errors import PurgatoryError
 from purgatory.printable import printable
 from purgatory.service.config import CONFIG_FILE, PREFIX, Config
 from purgatory.version import package_version
 
-COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (
-    replay.add_parser,
-    trace.add_parser,
-    spark.add_parser,
-    serve.add_parser,
-    backup.add_parser,
-    store.add_parser,
-    access.add_keys,
-    gateway.add_parser,
-    access.add_tokens,
-    operations.add_parsers,
-    outcomes.add_outcomes,
-    worker.add_parser,
-    repeats.add_parser,
-    jobs.add_parser,
-    top.add_parsers,
-)
+#: The commands in the order of `--help`, and the modules whose `add_parsers` adds them.
+COMMANDS: Final = {
+    "replay": "purgatory.cli.replay",
+    "trace": "purgatory.cli.trace",
+    "spark": "purgatory.cli.spark",
+    "serve": "purgatory.cli.serve",
+    "backup": "purgatory.cli.backup",
+    "restore": "purgatory.cli.backup",
+    "store": "purgatory.cli.store",
+    "gateway": "purgatory.cli.gateway",
+    "keys": "purgatory.cli.access",
+    "tokens": "purgatory.cli.access",
+    "defer": "purgatory.cli.operations",
+    "complete": "purgatory.cli.operations",
+    "fail": "purgatory.cli.operations",
+    "extend": "purgatory.cli.operations",
+    "cancel": "purgatory.cli.operations",
+    "query": "purgatory.cli.operations",
+    "list": "purgatory.cli.operations",
+    "outcomes": "purgatory.cli.outcomes",
+    "worker": "purgatory.cli.worker",
+    "repeats": "purgatory.cli.repeats",
+    "jobs": "purgatory.cli.jobs",
+    "stats": "purgatory.cli.top",
+    "top": "purgatory.cli.top",
+}
 #: The settings of a connection, see `purgatory.cli.connection`.
 CONNECTION: Final = ("address", "name", "key", "server_key", "patience")
 # The least likeness of two names of variables; 1 is the same.
@@ -101,6 +96,14 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{command}: {message}" if command else message)
 
 
+class _Version(argparse.Action):
+    """Prints the version: argparse's own action wants it before it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        print(f"purgatory {package_version()}")
+        parser.exit()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; errors are printed.
 
@@ -126,19 +129,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
+def make_parser(command: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of the command line: of one command, or, if none has the name, of all."""
     parser = Parser(
         prog="purgatory",
         description="Delayed operations: each completes when a watch key is completed, or expires.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"purgatory {package_version()}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     parser.set_defaults(whole=parser)  # for `_complete`
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
-    for add_parser in COMMANDS:
-        add_parser(subparsers)
+    modules = [COMMANDS[command]] if command in COMMANDS else COMMANDS.values()
+    for module in dict.fromkeys(modules):
+        importlib.import_module(module).add_parsers(subparsers)
     summary = "complete commands and options in a shell"
     completion = add_command(
         subparsers, "completion", _complete, summary, _COMPLETION, _COMPLETION_EXAMPLES
@@ -154,8 +158,9 @@ def _complete(arguments: argparse.Namespace) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
+    words = sys.argv[1:] if argv is None else argv
     try:
-        arguments = make_parser().parse_args(argv)
+        arguments = make_parser(next(iter(words), None)).parse_args(words)
     except SystemExit as done:  # --help and --version
         return int(done.code or 0)
     for name, nearest in misspelt(os.environ).items():

@@ -31,7 +31,7 @@ examples:
 exit codes: 0 ended by a signal, 2 it could not start"""
 
 
-def add_parser(subparsers: SubParsers) -> None:
+def add_parsers(subparsers: SubParsers) -> None:
     """Add the command."""
     summary = "serve HTTP and JSON for programs in other languages"
     parser = add_command(subparsers, "gateway", _run, summary, _DESCRIPTION, _EXAMPLES)

@@ -34,16 +34,16 @@ from purgatory.cli.output import (
     short,
     value_text,
 )
+from purgatory.core.operations.operation_state import Outcome
 from purgatory.errors import OperationCancelled, OperationExpired
 from purgatory.printable import counted
 from purgatory.service.errors import ConfigError, OperationFailed
-from purgatory.trace.validation import OUTCOMES
 
 if TYPE_CHECKING:
     from purgatory.service.client.futures import SubmissionReceipt
     from purgatory.service.protocol import OperationStatus
 
-_STATES: Final = ("pending", *OUTCOMES)
+_STATES: Final = ("pending", *(outcome.value for outcome in Outcome))
 _ENDED: Final = "it has ended, or is not known"
 _ORDERS: Final = ("oldest", "newest")
 _HEAD: Final = (

@@ -38,7 +38,7 @@ examples:
 exit codes: 0 done, 1 there is no unread outcome of an ID, 2 an error"""
 
 
-def add_outcomes(subparsers: SubParsers) -> None:
+def add_parsers(subparsers: SubParsers) -> None:
     """Add `purgatory outcomes`."""
     summary = "see, read and acknowledge unread outcomes"
     commands = add_group(subparsers, "outcomes", summary, _OUTCOMES, _OUTCOMES_EXAMPLES)

@@ -63,7 +63,7 @@ _CHANGES: Final = {
 _DONE: Final = {"pause": "paused", "resume": "resumed", "delete": "deleted", "run": "runs now"}
 
 
-def add_parser(subparsers: SubParsers) -> None:
+def add_parsers(subparsers: SubParsers) -> None:
     """Add `purgatory repeats`."""
     summary = "jobs by the calendar or at intervals"
     commands = add_group(subparsers, "repeats", summary, _DESCRIPTION, _EXAMPLES)

@@ -54,7 +54,7 @@ examples:
   purgatory replay operations.parquet events.parquet --speed 3600 --metrics-port 9100"""
 
 
-def add_parser(subparsers: SubParsers) -> None:
+def add_parsers(subparsers: SubParsers) -> None:
     """Add the command."""
     summary = "send a trace through a purgatory"
     parser = add_command(subparsers, "replay", run, summary, _DESCRIPTION, _EXAMPLES)

@@ -56,7 +56,7 @@ exit codes: 0 ended by a signal, 2 it could not start, or its disk failed"""
 _NO_DEFAULT: Final = ("keys_dir", "http_hosts", "max_memory", "store", "partition", "advertise")
 
 
-def add_parser(subparsers: SubParsers) -> None:
+def add_parsers(subparsers: SubParsers) -> None:
     """Add the command."""
     summary = "run a timer service"
     parser = add_command(subparsers, "serve", run, summary, _DESCRIPTION, _EXAMPLES)

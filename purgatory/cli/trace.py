@@ -32,7 +32,7 @@ Copy a table into another format; the suffix of OUT says which. OUT is there who
 not at all."""
 
 
-def add_parser(subparsers: SubParsers) -> None:
+def add_parsers(subparsers: SubParsers) -> None:
     """Add the command."""
     example = "example: purgatory trace flights demo/"
     commands = add_group(subparsers, "trace", "make, check and convert traces", _FORMATS, example)

@@ -47,7 +47,7 @@ exit codes: 0 stopped by one signal, 1 handlers run beyond their time limits and
 2 an error"""
 
 
-def add_parser(subparsers: SubParsers) -> None:
+def add_parsers(subparsers: SubParsers) -> None:
     """Add the command."""
     summary = "run the jobs of a program's worker"
     parser = add_command(subparsers, "worker", _run, summary, _DESCRIPTION, _EXAMPLES)

@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from purgatory.service.client.client import Client
     from purgatory.service.client.futures import ServiceFuture, SubmissionReceipt
     from purgatory.service.client.jobs.job_handle import AsyncJobHandle, JobHandle
-    from purgatory.service.client.leases.lease_handle import AsyncLeaseHandle, LeaseHandle
+    from purgatory.service.client.leases.async_lease_handle import AsyncLeaseHandle
+    from purgatory.service.client.leases.lease_handle import LeaseHandle
     from purgatory.service.client.repeats.repeat_handle import AsyncRepeatHandle, RepeatHandle
     from purgatory.service.config import Config
     from purgatory.service.daemon import ServiceDaemon
@@ -131,7 +132,8 @@ __all__ = [
 _LAZY_EXPORTS: Final = {
     "client.async_client": ("AsyncClient", "AsyncServiceFuture"),
     "client.jobs.job_handle": ("AsyncJobHandle", "JobHandle"),
-    "client.leases.lease_handle": ("AsyncLeaseHandle", "LeaseHandle"),
+    "client.leases.async_lease_handle": ("AsyncLeaseHandle",),
+    "client.leases.lease_handle": ("LeaseHandle",),
     "client.repeats.repeat_handle": ("AsyncRepeatHandle", "RepeatHandle"),
     "client.futures": ("ServiceFuture", "SubmissionReceipt"),
     "client.client": ("Client",),

@@ -25,7 +25,7 @@ examples:
 exit codes: 0 done, 1 a negative answer (see each command's help), 2 an error"""
 
 
-def add_parser(subparsers: SubParsers) -> None:
+def add_parsers(subparsers: SubParsers) -> None:
     """Add `jobs`."""
     commands = add_group(subparsers, "jobs", "list, show and change jobs", _DESCRIPTION, _EXAMPLES)
     for add in (add_list, add_show, add_schedule, add_changes, add_kinds):

@@ -5,7 +5,7 @@ from purgatory.cli.spark.batch import add_package, add_report, add_resolve
 from purgatory.cli.spark.stream import add_compact, add_run
 
 
-def add_parser(subparsers: SubParsers) -> None:
+def add_parsers(subparsers: SubParsers) -> None:
     """Add `spark`."""
     commands = add_group(
         subparsers,

@@ -10,7 +10,7 @@ _DESCRIPTION: Final = """\
 Look at the servers that share a PostgreSQL database, and change which of them is active."""
 
 
-def add_parser(subparsers: SubParsers) -> None:
+def add_parsers(subparsers: SubParsers) -> None:
     """Add `purgatory store`."""
     summary = "look after a database that several servers share"
     commands = add_group(subparsers, "store", summary, _DESCRIPTION)

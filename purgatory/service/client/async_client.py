@@ -23,7 +23,8 @@ from purgatory.service.client.jobs.job_waits import (
 )
 from purgatory.service.client.jobs.later_job_calls import check_filters, job_id_of
 from purgatory.service.client.later_calls import LaterCalls, check_operation_filters, described_by
-from purgatory.service.client.leases.lease_handle import AsyncLeaseHandle, LeaseTerms
+from purgatory.service.client.leases.async_lease_handle import AsyncLeaseHandle
+from purgatory.service.client.leases.lease_owner import LeaseTerms
 from purgatory.service.client.outcomes import OnOutcome
 from purgatory.service.client.pages import async_items_of
 from purgatory.service.client.repeats.repeat_handle import AsyncRepeatHandle

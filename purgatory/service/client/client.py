@@ -36,7 +36,8 @@ from purgatory.service.client.jobs.job_waits import (
 )
 from purgatory.service.client.jobs.later_job_calls import check_filters, job_id_of
 from purgatory.service.client.later_calls import LaterCalls, check_operation_filters, described_by
-from purgatory.service.client.leases.lease_handle import LeaseHandle, LeaseTerms
+from purgatory.service.client.leases.lease_handle import LeaseHandle
+from purgatory.service.client.leases.lease_owner import LeaseTerms
 from purgatory.service.client.outcomes import OnOutcome
 from purgatory.service.client.pages import items_of
 from purgatory.service.client.patience import Patience

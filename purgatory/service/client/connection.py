@@ -15,7 +15,6 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from purgatory.service import encoding
 from purgatory.service.client.calls import Call, RequestType
@@ -25,6 +24,7 @@ from purgatory.service.client.route.socket_options import SocketOptions
 from purgatory.service.client.session import Session
 from purgatory.service.encoding import encode
 from purgatory.service.forked_child import OPEN
+from purgatory.service.monitor_messages import recv_monitor_message
 from purgatory.service.platform import REAL_PLATFORM, Doorbell, Platform
 from purgatory.service.protocol import VERSION, Bye
 
@@ -257,10 +257,9 @@ class ServerConnection:
     def _read_monitor(self) -> None:
         self.monitor_pending = False
         while self.reconnect_at is None and self._monitor.poll(0):
-            message = recv_monitor_message(self._monitor)
-            event = message["event"]
+            event, value = recv_monitor_message(self._monitor)
             if event == zmq.EVENT_CONNECTED:
-                self._connected = message["value"]
+                self._connected = value
                 OPEN.add(self._connected, self._route.current)
             elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self.error = ""

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -95,10 +96,39 @@ def test_the_version_is_printed(run):
 def with_command(monkeypatch, command):
     """Add a command `go`."""
 
-    def add_parser(subparsers):
-        subparsers.add_parser("go").set_defaults(run=command)
+    module = types.ModuleType("going")
+    module.add_parsers = lambda subparsers: subparsers.add_parser("go").set_defaults(run=command)
+    monkeypatch.setitem(sys.modules, "going", module)
+    monkeypatch.setitem(cli.COMMANDS, "go", "going")
 
-    monkeypatch.setattr(cli, "COMMANDS", (*cli.COMMANDS, add_parser))
+
+def test_each_command_is_where_the_table_says():
+    """In the order of the table; each is parsed alone as among all."""
+    parser = cli.make_parser()
+    [commands] = [action.choices for action in parser._actions if action.choices]
+    assert list(commands) == [*cli.COMMANDS, "completion"]
+    for name, module in cli.COMMANDS.items():
+        [alone] = [action.choices for action in cli.make_parser(name)._actions if action.choices]
+        assert set(alone) == {"completion", *(n for n, m in cli.COMMANDS.items() if m == module)}
+        assert alone[name].format_help() == commands[name].format_help()
+
+
+@pytest.mark.parametrize(
+    ("words", "module"),
+    [
+        (["keys", "list", "--keys-dir", "/"], "purgatory.cli.access"),
+        (["stats", "--patience", "0.01"], "purgatory.cli.top"),
+    ],
+)
+def test_a_command_imports_no_other_one(words, module):
+    """Neither the module of another command, nor what takes long and only others need."""
+    code = (
+        f"import sys; from purgatory.cli import entry_point; entry_point.main({words!r})\n"
+        "heavy = 'prometheus_client', 'importlib.metadata', 'asyncio', 'purgatory.trace'\n"
+        "print(*sorted(sys.modules.keys() & {*entry_point.COMMANDS.values(), *heavy}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == module
 
 
 @pytest.mark.parametrize(
@@ -215,7 +245,8 @@ def work(arguments):
         print("working", flush=True)
         sys.stdin.read()
 
-cli.COMMANDS = (lambda subparsers: subparsers.add_parser("go").set_defaults(run=work),)
+sys.add_parsers = lambda subparsers: subparsers.add_parser("go").set_defaults(run=work)
+cli.COMMANDS["go"] = "sys"
 sys.exit(cli.main(["go"]))
 """
 

@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from purgatory.service.errors import ServerError
+from purgatory.service.monitor_messages import recv_monitor_message
 
 if TYPE_CHECKING:
     Router = zmq.Socket[bytes]
@@ -95,7 +95,7 @@ def _bind_and_find(router: "Router", address: str) -> int:
     try:
         router.bind(address)
         is_tcp = address.startswith("tcp:") and monitor.poll(_REPORT_MS)
-        return int(recv_monitor_message(monitor)["value"]) if is_tcp else -1
+        return recv_monitor_message(monitor)[1] if is_tcp else -1
     finally:
         router.disable_monitor()
         monitor.close(0)

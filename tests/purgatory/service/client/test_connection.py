@@ -435,9 +435,7 @@ def test_what_zeromq_tells(link, monkeypatch, events, dropped):
     """A handshake begins the session; what ends the connection ends it once."""
     made, found, sent, opened, received = link(), [], [], [], []
     left = [*events]
-    monkeypatch.setattr(
-        connection, "recv_monitor_message", lambda _: {"event": left.pop(0), "value": 9}
-    )
+    monkeypatch.setattr(connection, "recv_monitor_message", lambda _: (left.pop(0), 9))
     monkeypatch.setattr(connection, "OPEN", SimpleNamespace(add=lambda *of: opened.append(of)))
     monkeypatch.setattr(made, "_send", sent.append)
 

@@ -133,5 +133,6 @@ def test_a_peer_with_the_routing_id_of_another(serve, peer):
         third = peer(server, ROUTING_ID=b"same")
         third.send(Hello(3, VERSION, "third"))
         answer = third.receive() if third.socket.poll(200) else None
+        third.socket.close(0)
     assert (answer.seq, answer.code) == (3, "malformed")
     assert "client 'first' sent a second hello" in answer.message
