@@ -165,14 +165,15 @@ bench: $(VENV)/.bench $(COMPILED)/.bench  ## our speed beside our peers', as rat
 
 PIP = -m pip --quiet --disable-pip-version-check
 
-# One environment, with a stamp for each set of extras, renewed when pyproject.toml changes.
+# One environment, with a stamp for each set of extras, renewed when pyproject.toml changes. `compat`
+# puts the source on the path: setuptools' finder takes half of the start of each Python.
 $(VENV)/.test: EXTRA = test
 $(VENV)/.docs: EXTRA = docs
 $(VENV)/.types: EXTRA = test,types
 $(VENV)/.bench: EXTRA = bench
 $(VENV)/.test $(VENV)/.docs $(VENV)/.types $(VENV)/.bench: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	PURGATORY_PURE=1 $(BIN)/python $(PIP) install -e '.[$(EXTRA)]'
+	PURGATORY_PURE=1 $(BIN)/python $(PIP) install -e '.[$(EXTRA)]' --config-settings editable_mode=compat
 	@touch $@
 
 # Built once for all targets that use it, and again when anything in it changes.
