@@ -33,7 +33,13 @@ from timingwheel.executors.slow_tasks import MAX_WORKERS, SLOW_TASK_S
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter, reduce_timer_slack
 from timingwheel.runner import is_process_exit
 from timingwheel.rwlock import is_owned
-from timingwheel.task import check_callback, in_copies_of, prepare_task, was_added
+from timingwheel.task import (
+    check_callback,
+    check_initialized,
+    in_copies_of,
+    prepare_task,
+    was_added,
+)
 from timingwheel.timer import (
     DEFAULT_TICK_MS,
     DEFAULT_WHEEL_SIZE,
@@ -75,6 +81,7 @@ __all__ = [
     "check_callback",
     "check_count",
     "check_flag",
+    "check_initialized",
     "check_name",
     "delay_to_ns",
     "enter_section",

@@ -95,6 +95,15 @@ def check_hooks(kind: type, names: tuple[str, ...]) -> None:
             )
 
 
+def check_initialized(task: Any) -> None:
+    """Raise TypeError for a task whose class has an `__init__` without `super().__init__()`."""
+    if not hasattr(task, "delay_ns"):
+        raise TypeError(
+            f"{type(task).__qualname__}.__init__ did not call super().__init__(); "
+            "expected it to, with the delay"
+        )
+
+
 def in_copies_of(context: object, callback: Callable[..., object]) -> Callable[..., object]:
     """Return a function that calls back in a copy of a context.
 

@@ -17,7 +17,7 @@ from timingwheel.clocks.duration import MAX_NOW_NS, to_ns
 from timingwheel.errors import TimerClosed, TimerError, TimerFull
 from timingwheel.executors.executor import TaskExecutor
 from timingwheel.lanes import MANY_LANES, Lanes
-from timingwheel.task import TimerTask
+from timingwheel.task import TimerTask, check_initialized
 from timingwheel.wheel_state import WheelState
 
 _Args = TypeVarTuple("_Args")
@@ -94,7 +94,11 @@ class TimerCore:
         """
         if not isinstance(task, TimerTask):
             raise TypeError(f"task is {task!r}; expected a TimerTask")
-        add_task(self, task)
+        try:
+            add_task(self, task)
+        except AttributeError:
+            check_initialized(task)
+            raise
         return task
 
     def schedule_many(
@@ -128,6 +132,7 @@ class TimerCore:
         """
         if not isinstance(task, TimerTask):
             raise TypeError(f"task is {task!r}; expected a TimerTask")
+        check_initialized(task)
         return _reschedule(self, task, to_ns(delay), False)
 
     def __len__(self) -> int:

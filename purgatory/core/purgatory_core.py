@@ -24,7 +24,7 @@ from purgatory.core.parts import PurgatoryParts
 from purgatory.core.submission import submit
 from purgatory.registry import PurgatoryStats
 from timingwheel import Timer
-from timingwheel.lowlevel import to_ns
+from timingwheel.lowlevel import check_initialized, to_ns
 
 # Bound once: compiled code looks up no module's dict.
 _future: Final[type[DeferredFuture]] = DeferredFuture
@@ -57,6 +57,7 @@ class PurgatoryCore:
         """
         if not isinstance(operation, DelayedOperation):
             raise TypeError(f"operation is {operation!r}; expected a DelayedOperation")
+        check_initialized(operation)
         watch_keys = distinct_keys(keys)
         self._parts.check_open()
         if isinstance(operation, KeyedOperation):
@@ -186,6 +187,7 @@ class PurgatoryCore:
         """
         if not isinstance(operation, DelayedOperation):
             raise TypeError(f"operation is {operation!r}; expected a DelayedOperation")
+        check_initialized(operation)
         return self._parts.owner.extend(operation, timeout)
 
     def cancel_later(self, key: Hashable) -> None:

@@ -1,6 +1,7 @@
 """TimerCore: schedule, add, reschedule, the limit."""
 
 import concurrent.futures
+import itertools
 import math
 import threading
 from datetime import timedelta
@@ -56,6 +57,34 @@ class TestSchedule:
         """An object that is no task is a TypeError."""
         with pytest.raises(TypeError, match=r"task is|TimerTask object"):
             timer.add(task)
+
+    def test_a_task_without_its_base(self, timer):
+        """Its class forgot `super().__init__()`: the error says so, and nothing is added."""
+
+        class Forgetful(TimerTask):
+            def __init__(self):
+                """Call nothing."""
+
+        for add in (timer.add, lambda task: timer.reschedule(task, 1)):
+            with pytest.raises(TypeError, match=r"Forgetful.__init__ did not call super"):
+                add(Forgetful())
+        assert len(timer) == 0
+
+    def test_an_error_of_a_clock_is_not_taken_for_a_bad_task(self):
+        """An AttributeError from elsewhere stays as it is."""
+
+        readings = itertools.repeat(0)
+
+        def clock():
+            if (reading := next(readings, None)) is None:
+                raise AttributeError("broken")
+            return reading
+
+        with Timer(clock=clock, executor=InlineExecutor()) as timer:
+            readings = iter(())
+            with pytest.raises(AttributeError, match="broken"):
+                timer.add(TimerTask(1, print))
+            readings = itertools.repeat(0)
 
     def test_the_delay_counts_from_add(self, timer, clock):
         """The delay counts from the add, not from the construction."""

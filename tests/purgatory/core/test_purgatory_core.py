@@ -9,6 +9,7 @@ import pytest
 
 import purgatory
 from purgatory import (
+    DelayedOperation,
     KeyedOperation,
     OperationCancelled,
     OperationExpired,
@@ -55,6 +56,19 @@ class TestArguments:
         """Only delayed operations may be submitted."""
         with pytest.raises(TypeError, match="DelayedOperation"):
             harness.purgatory.try_complete_else_watch(object(), ["k"])
+
+    @pytest.mark.parametrize("kind", [DelayedOperation, KeyedOperation])
+    def test_an_operation_without_its_base(self, harness, kind):
+        """Its class forgot `super().__init__()`: the error says so, and nothing waits."""
+        forgetful = type("Forgetful", (kind,), {"__init__": lambda self: None})
+        purgatory = harness.purgatory
+        for call in (
+            lambda operation: purgatory.try_complete_else_watch(operation, ["k"]),
+            lambda operation: purgatory.extend(operation, 1),
+        ):
+            with pytest.raises(TypeError, match=r"__init__ did not call super"):
+                call(forgetful())
+        assert (purgatory.watched, purgatory.delayed) == (0, 0)
 
     @pytest.mark.parametrize(
         "keys",
