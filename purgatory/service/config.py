@@ -42,7 +42,7 @@ def _setting(default: Any, text: str, metavar: str = "") -> Any:
 class Config:
     """The settings of a server. Raises ConfigError for a bad value.
 
-    Durations are seconds. `purgatory serve --help` shows the metadata of each field. `max_memory`
+    Durations are seconds, or texts like "7d"; paths may be texts. `purgatory serve --help` shows the metadata of each field. `max_memory`
     is by default half of the machine's or the cgroup's.
     """
 
@@ -105,7 +105,11 @@ class Config:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            _check(each.name, getattr(self, each.name), each)
+            value = getattr(self, each.name)
+            if each.type in _WRITTEN_AS_TEXT and isinstance(value, str):
+                object.__setattr__(self, each.name, _parsed(each.name, value, each))
+            else:
+                _check(each.name, value, each)
         if 0 < self.max_memory < MIN_BYTES:
             raise ConfigError(
                 f"max_memory is {self.max_memory}; expected 0, or at least {MIN_BYTES}"
@@ -128,7 +132,7 @@ class Config:
 
     def _check_store(self) -> None:
         if not self.store:
-            for name in ("partition", "require_replicated"):
+            for name in ("partition", "require_replicated", "advertise"):
                 if getattr(self, name):
                     raise ConfigError(f"{name} is set; expected a store as well")
             return

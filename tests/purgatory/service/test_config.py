@@ -127,8 +127,19 @@ def test_in_the_program():
     """Values in a program are checked likewise."""
     with pytest.raises(ConfigError, match="max_clients is 0"):
         Config(max_clients=0)
-    with pytest.raises(ConfigError, match="data_dir is 'x'; expected a path"):
-        Config(data_dir="x")
+    with pytest.raises(ConfigError, match="data_dir is 5; expected a path"):
+        Config(data_dir=5)
+    with pytest.raises(ConfigError, match="retention is '7 weeks'; expected a duration"):
+        Config(retention="7 weeks")
+
+
+def test_texts_in_the_program(monkeypatch):
+    """A path and a duration may be texts, as in the file."""
+    monkeypatch.setenv("HOME", "/home/ada")
+    config = Config(data_dir="~/data", retention="7d")
+    assert config.data_dir == Path("/home/ada/data")
+    assert config.keys_dir == Path("/home/ada/data/keys")
+    assert config.retention == 7 * 86_400
 
 
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
@@ -218,6 +229,7 @@ def test_no_address_for_http(bind):
         ),
         ({"partition": "orders"}, "partition is set; expected a store as well"),
         ({"require_replicated": True}, "require_replicated is set; expected a store as well"),
+        ({"advertise": "tcp://a:7411"}, "advertise is set; expected a store as well"),
     ],
 )
 def test_settings_that_do_not_fit(settings, words):
