@@ -74,7 +74,8 @@ class Reception:
         user = "" if self._security is None else str(frame.get("User-Id"))
         access = self._access_of(user)
         if access is None:
-            return  # no longer allowed: no answer
+            self._refuse_stranger(route, frame)  # no longer allowed
+            return
         self.messages += 1
         content = frame.bytes
         connection = self._connections.by_route.get(route)

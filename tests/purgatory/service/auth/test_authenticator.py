@@ -7,6 +7,7 @@ import pytest
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
+from purgatory.service import Client, RequestTimeout
 from purgatory.service.auth.access import Access
 from purgatory.service.auth.authenticator import CurveAuthenticator, authenticator_for, is_local
 from purgatory.service.auth.key_store import KeyPair, KeyStore
@@ -87,9 +88,10 @@ class CurvePeer:
         """Send a request."""
         self._socket.send(encode(request))
 
-    def has_answer(self):
-        """Return whether an answer has arrived."""
-        return bool(self._socket.poll(0))
+    def refusal(self):
+        """Return the code of the next answer."""
+        assert self._socket.poll(HANG_MS), "no answer"
+        return decode_answer(self._socket.recv()).code
 
     def _receive(self):
         assert self._socket.poll(HANG_MS), "no answer"
@@ -168,29 +170,29 @@ class TestReload:
         with CurvePeer(server, keys.pair("stranger"), keys.pair("server").public) as peer:
             assert not peer.is_answered()
 
-    def test_out_while_connected(self, server, authenticator, keys, monkeypatch):
-        """A client removed from the list gets no more answers on its connection; others do."""
-        ignored = threading.Event()
-        access_of = authenticator.access_of
-
-        def watched(user_id):
-            access = access_of(user_id)
-            if access is None:
-                ignored.set()
-            return access
-
+    def test_out_while_connected(self, server, keys):
+        """A client removed from the list is told to connect again; others are answered."""
         with friend(server, keys) as peer:
             assert peer.is_answered()
             keys.allow("stranger", keys.pair("stranger").public)
             keys.revoke("friend")
             server.reload()
-            monkeypatch.setattr(authenticator, "access_of", watched)
             peer.send(Stats(3))
-            assert ignored.wait(HANG)
+            assert peer.refusal() == "hello"
             with CurvePeer(server, keys.pair("stranger"), keys.pair("server").public) as other:
                 assert other.is_answered()
-            assert not peer.has_answer()
             assert server.stats().connections <= 1
+
+    def test_a_client_learns_that_it_is_out(self, server, keys):
+        """Its calls say that the server refused the connection; it does not wait in silence."""
+        pair, server_key = keys.pair("friend"), keys.pair("server").public
+        terms = {"server_key": server_key, "public_key": pair.public, "secret_key": pair.secret}
+        with Client(server.address, timeout=1, **terms) as client:
+            client.stats()
+            keys.revoke("friend")
+            server.reload()
+            with pytest.raises(RequestTimeout, match="the server refused the connection"):
+                client.stats()
 
     def test_a_list_that_cannot_be_read(self, server, keys, caplog):
         """The old list stays, and the log says why."""

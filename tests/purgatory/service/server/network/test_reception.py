@@ -177,7 +177,7 @@ class UserFrame(zmq.Frame):
 
 
 def test_a_route_of_another_user(socket):
-    """It is not that user's connection, which ends; a user without access gets no answer."""
+    """It is not that user's connection, which ends; a user without access is refused alike."""
     connections = Connections(socket, [].append, lambda: 0.0)
     security = SimpleNamespace(access_of={"ada": EVERYTHING, "bob": EVERYTHING}.get)
     validator = RequestValidator(limits_of(Config()))
@@ -192,8 +192,21 @@ def test_a_route_of_another_user(socket):
         frame.user = user
         reception.on_frame(b"r", frame, [], 0.0)
     answers = [decode_answer(frame) for frame in socket.sent]
+    assert [(answer.seq, answer.code) for answer in answers] == [(n, "hello") for n in (2, 3, 4)]
+    assert (reception.messages, reception.refused) == (3, 3)
+    assert not connections.by_route
+
+
+def test_a_client_that_is_no_longer_allowed(socket):
+    """It is to connect again, and the handshake tells it: without an answer it would wait."""
+    connections = Connections(socket, [].append, lambda: 0.0)
+    security = SimpleNamespace(access_of=lambda user: None)
+    validator = RequestValidator(limits_of(Config()))
+    reception = Reception(validator, connections, [].append, security=security, max_clients=9)
+    for request in (Stats(3), Hello(4, VERSION, "c")):
+        reception.on_frame(b"r", UserFrame(encode(request)), [], 0.0)
+    answers = [decode_answer(frame) for frame in socket.sent]
     assert [(answer.seq, answer.code) for answer in answers] == [(3, "hello"), (4, "hello")]
-    assert (reception.messages, reception.refused) == (3, 2)
     assert not connections.by_route
 
 
