@@ -42,8 +42,8 @@ def _setting(default: Any, text: str, metavar: str = "") -> Any:
 class Config:
     """The settings of a server. Raises ConfigError for a bad value.
 
-    Durations are seconds, or texts like "7d"; paths may be texts. `purgatory serve --help` shows the metadata of each field. `max_memory`
-    is by default half of the machine's or the cgroup's.
+    Durations are seconds, or texts like "7d"; paths may be texts. `purgatory serve --help` shows
+    the metadata of each field. `max_memory` is by default half of the machine's or the cgroup's.
     """
 
     data_dir: Path = _setting(Path("purgatory-data"), "where the database and the journal are")  # noqa: RUF009
