@@ -30,6 +30,7 @@ from purgatory.service.protocol import (
     Unread,
     Work,
 )
+from purgatory.service.server.commands import ClientDisconnected
 from purgatory.service.server.jobs.job_statuses import MOST as MOST_LISTED
 from purgatory.service.server.jobs.job_watches import PER_CONNECTION
 from purgatory.service.server.jobs.mass_cancels import PORTION
@@ -58,7 +59,7 @@ from purgatory.service.server.records.remembered_replies import (
 )
 from purgatory.service.server.state import READABLE_MS
 from purgatory.service.verbs import VERBS
-from tests.test_docs import ROOT
+from tests.test_docs import ROOT, text_of
 from tests.testing.step_server import StepServer, job
 
 PAGE = (ROOT / "docs" / "protocol.md").read_text()
@@ -239,6 +240,31 @@ def fail_once(server, job_id, attempts):
     server.finish(leased, how=How.FAILED, delay_ms=60_000, error="Boom: x")
     status = server.job(job_id)
     return status.state, status.error
+
+
+@pytest.mark.parametrize(
+    ("end", "state"), [("time", "dead"), ("connection", "dead"), ("", "ready")]
+)
+def test_which_ends_of_a_lease_fail_an_attempt(tmp_path, end, state):
+    """Not the end of the server's process: after a restart a job with one attempt runs again."""
+    assert "A lease that ends by time, or with its connection, is a failed attempt if" in text()
+    assert "has begun; the end of the server's process fails none." in text()
+    said = "if the lease ends before, unless by a server's restart"
+    assert said in text_of("docs/glossary.md")
+    server = StepServer(tmp_path / "db")
+    server.hello()
+    server.submit(job("a", timeout_ms=0))
+    server.pass_time(2)
+    [leased] = server.work(attempts=1, lease_ms=1000)
+    assert (leased.attempt, server.job("a").state) == (1, "running")
+    if end == "time":
+        server.let_pass(2000)
+    elif end == "connection":
+        server.send(ClientDisconnected("c", b"w"))
+    else:
+        server.crash()
+    assert server.job("a").state == state
+    server.store.close()
 
 
 @pytest.mark.parametrize("begins", [True, False])
