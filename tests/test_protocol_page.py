@@ -16,6 +16,7 @@ from purgatory.service.client.connection import (
 )
 from purgatory.service.client.unsent_calls import MAX_SENDINGS
 from purgatory.service.config import Config
+from purgatory.service.encoding import unpack
 from purgatory.service.protocol import (
     OLDEST_VERSION,
     VERSION,
@@ -30,7 +31,7 @@ from purgatory.service.protocol import (
     Unread,
     Work,
 )
-from purgatory.service.server.commands import ClientDisconnected
+from purgatory.service.server.commands import ClientConnected, ClientDisconnected
 from purgatory.service.server.jobs.job_statuses import MOST as MOST_LISTED
 from purgatory.service.server.jobs.job_watches import PER_CONNECTION
 from purgatory.service.server.jobs.mass_cancels import PORTION
@@ -60,7 +61,7 @@ from purgatory.service.server.records.remembered_replies import (
 from purgatory.service.server.state import READABLE_MS
 from purgatory.service.verbs import VERBS
 from tests.test_docs import ROOT, text_of
-from tests.testing.step_server import StepServer, job
+from tests.testing.step_server import StepServer, job, operation
 
 PAGE = (ROOT / "docs" / "protocol.md").read_text()
 ITEMS = {  # of requests, by the first name in the item
@@ -305,6 +306,17 @@ def test_which_jobs_a_cancellation_by_filter_ends(server):
     states = [server.job(f"j{n}").state for n in range(3 * PORTION)]
     assert states == ["ready"] * PORTION + ["cancelled"] * 2 * PORTION
     assert server.job("later").state == "scheduled"
+
+
+def test_what_version_1_hears_of_a_failed_operation(server):
+    """The error, as later versions do, though version 1 has no `fail`."""
+    said = "version 1 that another client fails has the outcome `failed`, with the error."
+    assert said in text()
+    server.send(ClientConnected(b"r", "c", 0, OLDEST_VERSION))
+    server.submit(operation("a", "k"))
+    server.post(Fail, [protocol.KeyFailure("k", "Broken", "pipe")], client="d")
+    [outcome] = server.step()[1]
+    assert (outcome.outcome, unpack(outcome.result)) == ("failed", ["Broken", "pipe"])
 
 
 def test_for_how_long_an_outcome_is_sent():
