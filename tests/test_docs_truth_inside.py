@@ -384,6 +384,13 @@ def test_the_names_of_a_workers_threads():
     assert {name.replace("office", "NAME") for name in started} == set(re.findall("`(.*?)`", said))
 
 
+def test_the_calls_for_signal_handlers():
+    """CHANGELOG.md names each `*_later` of a purgatory."""
+    said = re.search(r"((?:`\w+`,? )+)from any thread, finalizer", text_of("CHANGELOG.md"))[1]
+    calls = {name for name in dir(Purgatory) if re.fullmatch("[a-z]+_later", name)}
+    assert set(re.findall("`(.*?)`", said)) == calls
+
+
 def test_the_names_of_the_other_threads():
     """design.md has each that the packages start; a command's line of progress is its own."""
     named = {

@@ -272,6 +272,7 @@ def test_which_ends_of_a_lease_fail_an_attempt(tmp_path, end, state):
 def test_a_cancelled_job_that_a_worker_holds_ahead(server, begins):
     """It does not end at once: it may end done, if its handler has begun meanwhile."""
     assert "and one that a worker holds ahead, gets no further attempt" in text()
+    assert "A job that no worker holds ends at once." in Client.cancel_job_later.__doc__
     server.work(begins=True)
     server.submit(job("a", timeout_ms=0))
     server.pass_time(2)
