@@ -290,6 +290,31 @@ def test_a_wrapped_future():
     assert "`await asyncio.wrap_future(purgatory.defer(...))`" in text_of("docs/asyncio.md")
 
 
+def test_loops_of_requests():
+    """library.md: an `AsyncPurgatory` serves the requests of a single loop, adopters those of all.
+
+    Flask, and Django under WSGI, call `asgiref.sync.async_to_sync`: a new loop for each request.
+    """
+    alone = AsyncPurgatory()
+
+    async def view(waits):
+        reply = waits.defer("reply")
+        waits.complete("reply", "hello")
+        return await reply
+
+    async def adopting_view():
+        async with AsyncPurgatory(purgatory=purgatory) as waits:
+            return await view(waits)
+
+    assert asyncio.run(view(alone)) == "hello"
+    with pytest.raises(WrongEventLoop):
+        asyncio.run(view(alone))
+    with Purgatory() as purgatory:
+        assert [asyncio.run(adopting_view()) for _ in range(2)] == ["hello"] * 2
+    said = "make an `AsyncPurgatory` there that [adopts the purgatory]"
+    assert said in text_of("docs/library.md")
+
+
 def test_the_query_of_the_nightly_runs():
     """howto/nightly-report.md: the counter counts the ends of jobs by kind and state."""
     timings = JobTimings()

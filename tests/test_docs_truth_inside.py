@@ -1,6 +1,7 @@
 """What the pages about the inside state of limits, tables, scripts and figures is in the code."""
 
 import argparse
+import ast
 import importlib
 import re
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 from bench_all import SCRIPTS
 from prometheus_client import CollectorRegistry
 
+import mq
 from purgatory import Purgatory
 from purgatory.aio.loop_delivery import PORTION
 from purgatory.cli.jobs.look import _LIST as _JOBS
@@ -380,6 +382,32 @@ def test_the_names_of_a_workers_threads():
     started = {name for name in names if name.startswith("office-worker")}
     said = re.search(r"\| (`NAME-worker`.*?) \| `Worker.start`", text_of("docs/design.md"))[1]
     assert {name.replace("office", "NAME") for name in started} == set(re.findall("`(.*?)`", said))
+
+
+def test_the_calls_for_signal_handlers():
+    """CHANGELOG.md names each `*_later` of a purgatory."""
+    said = re.search(r"((?:`\w+`,? )+)from any thread, finalizer", text_of("CHANGELOG.md"))[1]
+    calls = {name for name in dir(Purgatory) if re.fullmatch("[a-z]+_later", name)}
+    assert set(re.findall("`(.*?)`", said)) == calls
+
+
+def test_the_names_of_the_other_threads():
+    """design.md has each that the packages start; a command's line of progress is its own."""
+    named = {
+        keyword.value.value
+        for package in ("timingwheel", "mq", "purgatory")
+        for path in (ROOT / package).rglob("*.py")
+        if "cli" not in path.parts
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "InterruptibleThread"
+        for keyword in call.keywords
+        if keyword.arg == "name" and isinstance(keyword.value, ast.Constant)
+    }
+    with mq.Context() as context, context.socket(mq.PAIR):
+        reapers = {thread.name for thread in threading.enumerate()}
+    assert any(re.fullmatch(r"mq-reaper-\d+", name) for name in reapers)
+    said = set(re.findall("`(.*?)`", " ".join(row[0] for row in rows_of("design.md", "thread"))))
+    assert named | {"mq-reaper-1"} <= said
 
 
 # Simulation

@@ -16,6 +16,7 @@ from purgatory.service.client.connection import (
 )
 from purgatory.service.client.unsent_calls import MAX_SENDINGS
 from purgatory.service.config import Config
+from purgatory.service.encoding import unpack
 from purgatory.service.protocol import (
     OLDEST_VERSION,
     VERSION,
@@ -30,6 +31,7 @@ from purgatory.service.protocol import (
     Unread,
     Work,
 )
+from purgatory.service.server.commands import ClientConnected, ClientDisconnected
 from purgatory.service.server.jobs.job_statuses import MOST as MOST_LISTED
 from purgatory.service.server.jobs.job_watches import PER_CONNECTION
 from purgatory.service.server.jobs.mass_cancels import PORTION
@@ -58,8 +60,8 @@ from purgatory.service.server.records.remembered_replies import (
 )
 from purgatory.service.server.state import READABLE_MS
 from purgatory.service.verbs import VERBS
-from tests.test_docs import ROOT
-from tests.testing.step_server import StepServer, job
+from tests.test_docs import ROOT, text_of
+from tests.testing.step_server import StepServer, job, operation
 
 PAGE = (ROOT / "docs" / "protocol.md").read_text()
 ITEMS = {  # of requests, by the first name in the item
@@ -241,10 +243,36 @@ def fail_once(server, job_id, attempts):
     return status.state, status.error
 
 
+@pytest.mark.parametrize(
+    ("end", "state"), [("time", "dead"), ("connection", "dead"), ("", "ready")]
+)
+def test_which_ends_of_a_lease_fail_an_attempt(tmp_path, end, state):
+    """Not the end of the server's process: after a restart a job with one attempt runs again."""
+    assert "A lease that ends by time, or with its connection, is a failed attempt if" in text()
+    assert "has begun; the end of the server's process fails none." in text()
+    said = "if the lease ends before, unless by a server's restart"
+    assert said in text_of("docs/glossary.md")
+    server = StepServer(tmp_path / "db")
+    server.hello()
+    server.submit(job("a", timeout_ms=0))
+    server.pass_time(2)
+    [leased] = server.work(attempts=1, lease_ms=1000)
+    assert (leased.attempt, server.job("a").state) == (1, "running")
+    if end == "time":
+        server.let_pass(2000)
+    elif end == "connection":
+        server.send(ClientDisconnected("c", b"w"))
+    else:
+        server.crash()
+    assert server.job("a").state == state
+    server.store.close()
+
+
 @pytest.mark.parametrize("begins", [True, False])
 def test_a_cancelled_job_that_a_worker_holds_ahead(server, begins):
     """It does not end at once: it may end done, if its handler has begun meanwhile."""
     assert "and one that a worker holds ahead, gets no further attempt" in text()
+    assert "A job that no worker holds ends at once." in Client.cancel_job_later.__doc__
     server.work(begins=True)
     server.submit(job("a", timeout_ms=0))
     server.pass_time(2)
@@ -279,6 +307,17 @@ def test_which_jobs_a_cancellation_by_filter_ends(server):
     states = [server.job(f"j{n}").state for n in range(3 * PORTION)]
     assert states == ["ready"] * PORTION + ["cancelled"] * 2 * PORTION
     assert server.job("later").state == "scheduled"
+
+
+def test_what_version_1_hears_of_a_failed_operation(server):
+    """The error, as later versions do, though version 1 has no `fail`."""
+    said = "version 1 that another client fails has the outcome `failed`, with the error."
+    assert said in text()
+    server.send(ClientConnected(b"r", "c", 0, OLDEST_VERSION))
+    server.submit(operation("a", "k"))
+    server.post(Fail, [protocol.KeyFailure("k", "Broken", "pipe")], client="d")
+    [outcome] = server.step()[1]
+    assert (outcome.outcome, unpack(outcome.result)) == ("failed", ["Broken", "pipe"])
 
 
 def test_for_how_long_an_outcome_is_sent():

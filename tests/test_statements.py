@@ -123,7 +123,7 @@ STATEMENTS = [
     ("glossary.md", f"by default {DEFAULT_TICK_MS} ms (`tick_ms`)"),
     ("glossary.md", "Tasks become due at multiples\n  of a tick; deadlines are exact"),
     ("design.md", f"ticks\nof {DEFAULT_TICK_MS} ms and {DEFAULT_WHEEL_SIZE} slots a level"),
-    ("design.md", f"There are at most {MAX_WORKERS}\nsuch threads"),
+    ("library.md", f"the next task runs beside the slow one, up to {MAX_WORKERS} at once"),
     ("design.md", f"Without the interpreter lock they pay: there are {SHARDS}."),
     ("locks.md", f"without the interpreter lock, {SHARDS} shards by key"),
     ("tutorial.md", f"`Purgatory(max_held={DEFAULT_MAX_HELD:_})`"),

@@ -160,7 +160,7 @@ class LaterJobCalls(CallSender):
     def cancel_job_later(self, job: JobName) -> ReplyFuture[bool]:
         """Cancel a job; False if it has ended, is dead or is not known.
 
-        A job that no handler runs ends at once. For a running job, `job.cancelled` is set in the
+        A job that no worker holds ends at once. For a running job, `job.cancelled` is set in the
         handler, and no attempt follows: the job ends as done if the handler succeeds, else as
         cancelled. `drop_job` forgets a dead job.
         """
