@@ -15,7 +15,7 @@ from purgatory.testing.world.server import ServerHost
 from purgatory.testing.world.world import NS_PER_S, World
 from tests.simulation.drifting_machine import MAX_DRIFT_PPM, DriftingMachine
 from tests.simulation.hanging_sync import HangingSync
-from tests.simulation.jobs.worker_program import WorkerProgram
+from tests.simulation.jobs.world_worker import WorldWorker
 from tests.simulation.old_schema import downgrade
 from tests.simulation.troubles import Troubles
 
@@ -81,7 +81,7 @@ class Faults:
         network: SimulatedNetwork,
         server: ServerHost,
         programs: Sequence[Victim],
-        workers: Sequence[WorkerProgram],
+        workers: Sequence[WorldWorker],
         troubles: Troubles,
         report: Callable[[str], None],
         kinds: tuple[str, ...] | None = None,
@@ -335,7 +335,7 @@ class Faults:
 
         worker.when_jobs_wait(hit)
 
-    def _some_worker(self) -> WorkerProgram:
+    def _some_worker(self) -> WorldWorker:
         return self._world.random.choice(self._workers)
 
     def _some_program(self) -> Victim:

@@ -1,27 +1,14 @@
-"""SimulatedHandlers: runs the handlers of a worker in a world, as `HandlerThreads` does in threads.
-
-So many at a time; each takes as long, and raises, as chance has it. A machine that is suspended
-goes on with them when it wakes, and a process that is killed never does.
-"""
-
-from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+"""SimulatedHandlers: handlers that take as long, and raise, as chance has it."""
 
 from purgatory.service.worker.held_jobs import HeldJob
 from purgatory.testing.world.process import Process
 from tests.simulation.jobs.handler_behaviour import HandlerBehaviour
 from tests.simulation.jobs.job_oracle import JobOracle
-
-if TYPE_CHECKING:
-    from purgatory.service.worker.worker_loop import WorkerLoop
-
-# Nanoseconds until a thread runs that was given a job.
-_LATENCY_NS: Final = 50_000
+from tests.simulation.jobs.world_handlers import WorldHandlers
 
 
-class SimulatedHandlers:
-    """Up to `concurrency` handlers of one worker's process; `loop` is set before the first job."""
+class SimulatedHandlers(WorldHandlers):
+    """Handlers that an oracle watches."""
 
     def __init__(
         self,
@@ -31,58 +18,9 @@ class SimulatedHandlers:
         oracle: JobOracle,
         behaviour: HandlerBehaviour,
     ) -> None:
-        self.loop: WorkerLoop
-        self._process = process
-        self._world = process.world
-        self._worker = worker
-        self._free = concurrency
+        super().__init__(process, worker, concurrency)
         self._oracle = oracle
         self._behaviour = behaviour
-        self._queue: deque[HeldJob] = deque()
-        #: Called, once each, when jobs wait because no handler is free.
-        self.when_jobs_wait: list[Callable[[], None]] = []
-
-    def add(self, held: HeldJob) -> None:
-        """See `HandlerRunner`."""
-        self._queue.append(held)
-        self._later(self._world.random.randint(0, _LATENCY_NS), self._begin)
-
-    def cancel(self, held: HeldJob) -> None:
-        """See `HandlerRunner`: these are no coroutines."""
-
-    def lose(self, held: HeldJob) -> None:
-        """See `HandlerRunner`: it goes on, beside another one."""
-        self._free += 1
-        self._later(_LATENCY_NS, self._begin)
-
-    def stop(self, seconds: float) -> None:
-        """See `HandlerRunner`: what is in the queue is not begun, as the loop does not let it."""
-
-    def _later(self, delay_ns: int, call: Callable[[], None]) -> None:
-        """Make a call when the process lives and its machine is awake."""
-
-        def look() -> None:
-            asleep_ns = self._process.machine.awake_at_ns - self._world.now_ns
-            if not self._process.alive:
-                return
-            if asleep_ns > 0:
-                self._world.after(asleep_ns, look)
-            else:
-                call()
-
-        self._world.after(delay_ns, look)
-
-    def _begin(self) -> None:
-        """Begin what there is room for."""
-        while self._free and self._queue:
-            held = self._queue.popleft()
-            if self.loop.begin(held):
-                self._free -= 1
-                self._run(held)
-        if self._queue:
-            calls, self.when_jobs_wait = self.when_jobs_wait, []
-            for call in calls:
-                call()
 
     def _run(self, held: HeldJob) -> None:
         job = self._oracle.begun(self._worker, held.leased.op_id, held.token)
@@ -92,5 +30,4 @@ class SimulatedHandlers:
     def _return(self, held: HeldJob, error: Exception | None) -> None:
         self._free += not held.is_lost
         self._oracle.returned(self._worker, held.leased.op_id, error)
-        self.loop.end(held, error)
-        self._begin()
+        self._end(held, error)

@@ -1,92 +1,45 @@
-"""SteeredHandlers: runs the handlers of a worker in a world of steered jobs.
+"""SteeredHandlers: the handlers of a worker in a world of steered jobs.
 
-So many at a time. A handler returns a value that names its attempt, raises, or hangs, as chance has
+A handler returns a value that names its attempt, raises, or hangs, as chance has
 it. A job of the kind of coroutines ends when it is cancelled.
 """
 
-from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from purgatory.service.worker.held_jobs import HeldJob
 from purgatory.testing.world.process import Process
 from purgatory.testing.world.world import NS_PER_S
 from tests.simulation.jobs.handler_behaviour import JobHandlerError
+from tests.simulation.jobs.world_handlers import LATENCY_NS, WorldHandlers
 from tests.simulation.steering.job_book import JobBook
 from tests.simulation.steering.steered_job import SteeredJob
 from tests.simulation.steering.steered_workload import COROUTINE, TIMED, SteeredWorkload
 
-if TYPE_CHECKING:
-    from purgatory.service.worker.worker_loop import WorkerLoop
-
-_LATENCY_NS: Final = 50_000
 # A handler that hangs does so for longer than any world lasts.
 _HANGS_S: Final = 1e6
 _CALM_S: Final = 0.1
 
 
-class SteeredHandlers:
-    """Up to `concurrency` handlers of one worker's process; `loop` is set before the first job."""
+class SteeredHandlers(WorldHandlers):
+    """Handlers whose attempts a book records."""
 
     def __init__(
         self, process: Process, worker: str, workload: SteeredWorkload, book: JobBook
     ) -> None:
-        self.loop: WorkerLoop
-        self._process = process
-        self._world = process.world
-        self._worker = worker
+        super().__init__(process, worker, workload.concurrency)
         self._workload = workload
-        self._free = workload.concurrency
         self._book = book
-        self._queue: deque[HeldJob] = deque()
         self._running: dict[int, tuple[HeldJob, SteeredJob | None]] = {}  # by token
-        #: Called, once each, when jobs wait because no handler is free.
-        self.when_jobs_wait: list[Callable[[], None]] = []
-
-    def add(self, held: HeldJob) -> None:
-        """See `HandlerRunner`."""
-        self._queue.append(held)
-        self._later(self._world.random.randint(0, _LATENCY_NS), self._begin)
 
     def cancel(self, held: HeldJob) -> None:
         """See `HandlerRunner`: a coroutine ends."""
         if held.leased.kind == COROUTINE:
-            self._later(_LATENCY_NS, lambda: self._return(held, JobHandlerError("cancelled")))
+            self._later(LATENCY_NS, lambda: self._return(held, JobHandlerError("cancelled")))
 
     def lose(self, held: HeldJob) -> None:
         """See `HandlerRunner`: it goes on, beside another one."""
-        self._free += 1
         self._book.lose(self._worker, held.token)
-        self._later(_LATENCY_NS, self._begin)
-
-    def stop(self, seconds: float) -> None:
-        """See `HandlerRunner`: what is in the queue is not begun, as the loop does not let it."""
-
-    def _later(self, delay_ns: int, call: Callable[[], None]) -> None:
-        """Make a call when the process lives and its machine is awake."""
-
-        def look() -> None:
-            asleep_ns = self._process.machine.awake_at_ns - self._world.now_ns
-            if not self._process.alive:
-                return
-            if asleep_ns > 0:
-                self._world.after(asleep_ns, look)
-            else:
-                call()
-
-        self._world.after(delay_ns, look)
-
-    def _begin(self) -> None:
-        """Begin what there is room for."""
-        while self._free and self._queue:
-            held = self._queue.popleft()
-            if self.loop.begin(held):
-                self._free -= 1
-                self._run(held)
-        if self._queue:
-            calls, self.when_jobs_wait = self.when_jobs_wait, []
-            for call in calls:
-                call()
+        super().lose(held)
 
     def _run(self, held: HeldJob) -> None:
         leased, token = held.leased, held.token
@@ -123,5 +76,4 @@ class SteeredHandlers:
             # Under the token of its beginning, whatever lease it has by now.
             token = int(str(held.result).rpartition(":")[2])
             self._book.returned(job, token, is_ok=error is None and not held.is_lost)
-        self.loop.end(held, error)
-        self._begin()
+        self._end(held, error)
