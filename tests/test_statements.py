@@ -38,6 +38,7 @@ from purgatory.service.job_messages import JOB_STATES, PRIORITIES
 from purgatory.service.nesting import MAX_LEVELS
 from purgatory.service.server.leases.ready_jobs import AGED_MS
 from purgatory.service.server.records.retention import RETAINED_OUTCOMES, RETAINED_OUTCOMES_MS
+from purgatory.service.server.state import PORTION
 from purgatory.service.worker.handlers import Job
 from purgatory.testing.world.world import NS_PER_S
 from scripts.draw_architecture import LEAVES_AND_ROOF
@@ -138,6 +139,7 @@ STATEMENTS = [
     ("gateway.md", f"texts of up to {settings()['max_text_bytes']:,} bytes"),
     ("gateway.md", f"A body has at most {MAX_BODY_BYTES >> 20} MiB."),
     ("gateway.md", f"for `wait` (20 s), at most {MAX_WAIT_S:.0f} s"),
+    ("service.md", f"an event of a key with more than {PORTION} waiting operations needs room"),
     ("service.md", f'bind = "{settings()["bind"]}"'),
     ("service.md", f'http_bind = "{settings()["http_bind"]}"'),
     ("protocol.md", f"at most {MAX_LEVELS} levels"),
