@@ -18,6 +18,7 @@ import pytest
 import purgatory
 import timingwheel
 from purgatory import Client, KeyedOperation, Purgatory, Worker, next_times
+from purgatory.cli import main
 from purgatory.journal import writer
 from purgatory.replay import Replay
 from purgatory.service import Config, JobFailed, ServiceDaemon
@@ -429,3 +430,20 @@ def test_the_files_of_a_busy_journal(tmp_path, monkeypatch):
     assert len(list(tmp_path.rglob("*.parquet"))) == 2
     sink.close()
     assert "1,440 files of a table in a day, of a busy server more" in text_of("docs/service.md")
+
+
+def test_a_table_of_a_journal_in_one_file(tmp_path):
+    """service.md: a command joins the files, but those of jobs."""
+    config = Config(data_dir=tmp_path / "data", bind="tcp://127.0.0.1:0", http_bind="")
+    for key in ("first", "second"):
+        with ServiceDaemon(config) as service, Client(service.server.address) as client:
+            client.defer(key, timeout=3600)
+            client.cancel_job(client.schedule(3600))
+    tables = [config.journal_dir / name for name in ("operations", "jobs")]
+    assert [len(list(table.rglob("*.parquet"))) for table in tables] == [2, 2]
+    joined = tmp_path / "joined.parquet"
+    codes = [main(["trace", "convert", str(table), str(joined)]) for table in tables]
+    assert codes == [0, 2]
+    assert pq.read_table(joined)["keys"].to_pylist() == [["first"], ["second"]]
+    text = "`purgatory trace convert DIRECTORY FILE` copies a table, but not `jobs`, into one file"
+    assert text in text_of("docs/service.md")

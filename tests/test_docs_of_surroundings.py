@@ -179,7 +179,7 @@ def test_a_model_as_payload():
 
 
 def test_a_person_approves():
-    """howto/job-chains.md: a handler asks, a person completes the key, a program goes on."""
+    """howto/job-chains.md: a program goes on, also one that starts after the approval."""
     ended, told = [], threading.Event()
 
     def on_outcome(outcome):
@@ -195,15 +195,19 @@ def test_a_person_approves():
             def draft(job):
                 approval = f"{job.id}:approval"
                 key = f"approve:{job.id}"
-                client.defer(key, timeout=3 * 86400, op_id=approval, payload=job.payload)
-                client.flush()
+                client.submit(key, timeout=3 * 86400, op_id=approval, payload=job.payload)
 
-            with worker, Client(address, name="shop", on_outcome=on_outcome):
+            with worker:
                 client.schedule(0, kind="draft", job_id="letter", payload=17).result(HANG)
                 assert client.complete("approve:letter") == 1
-                assert told.wait(HANG)
+                assert [each.op_id for each in client.unread()] == ["letter:approval"]
+                with Client(address, name="shop", on_outcome=on_outcome):
+                    assert told.wait(HANG)
     assert ended == [("letter:approval", "completed", 17)]
-    assert 'op_id=f"{job.id}:approval"' in text_of("docs/howto/job-chains.md")
+    page = text_of("docs/howto/job-chains.md")
+    assert (
+        '`client.submit(f"approve:{job.id}", timeout=3 * 86400, op_id=f"{job.id}:approval"' in page
+    )
 
 
 def test_a_moment_that_is_past():

@@ -26,6 +26,7 @@ from purgatory.core.purgatory import DEFAULT_MAX_HELD
 from purgatory.core.section_lists import SHARDS
 from purgatory.service import Client, Config, Worker
 from purgatory.service.auth.access import RIGHTS
+from purgatory.service.client.futures import MADE_BEFORE_FORK
 from purgatory.service.client.jobs.job_handle import JobHandle
 from purgatory.service.errors import RequestTimeout, ServiceError
 from purgatory.service.gateway.application import ENDPOINTS
@@ -38,6 +39,7 @@ from purgatory.service.job_messages import JOB_STATES, PRIORITIES
 from purgatory.service.nesting import MAX_LEVELS
 from purgatory.service.server.leases.ready_jobs import AGED_MS
 from purgatory.service.server.records.retention import RETAINED_OUTCOMES, RETAINED_OUTCOMES_MS
+from purgatory.service.server.state import PORTION
 from purgatory.service.worker.handlers import Job
 from purgatory.testing.world.world import NS_PER_S
 from scripts.draw_architecture import LEAVES_AND_ROOF
@@ -138,6 +140,8 @@ STATEMENTS = [
     ("gateway.md", f"texts of up to {settings()['max_text_bytes']:,} bytes"),
     ("gateway.md", f"A body has at most {MAX_BODY_BYTES >> 20} MiB."),
     ("gateway.md", f"for `wait` (20 s), at most {MAX_WAIT_S:.0f} s"),
+    ("service.md", f"an event of a key with more than {PORTION} waiting operations needs room"),
+    ("troubleshooting.md", f"`{MADE_BEFORE_FORK.partition(';')[0]}` | the client is the parent's"),
     ("service.md", f'bind = "{settings()["bind"]}"'),
     ("service.md", f'http_bind = "{settings()["http_bind"]}"'),
     ("protocol.md", f"at most {MAX_LEVELS} levels"),

@@ -24,8 +24,8 @@ examples:
   purgatory jobs schedule --at 2027-03-01T09:00 --kind report --id report-march
   purgatory jobs schedule --in 0 --kind mail --name shop --wait
 
-exit codes: 0 done, 1 the server had the job already (nothing was changed) or, with --wait, the job
-did not end as done (stderr says why), 2 an error"""
+exit codes: 0 done, 1 the server had the job already (nothing was changed), with --wait instead: the
+job did not end as done (stderr says why), 2 an error"""
 
 
 def add_schedule(commands: SubParsers) -> None:

@@ -34,7 +34,7 @@ def test_a_moment(run, client):
 
 
 def test_waiting(run, client):
-    """The handler's value is printed; a job that fails is bad news."""
+    """The handler's value is printed, of a known job, too; a job that fails is bad news."""
     worker = Worker(client.address, name="shop", max_attempts=1)
     worker.on("add")(lambda job: sum(job.payload))
 
@@ -44,7 +44,8 @@ def test_waiting(run, client):
 
     with worker:
         wanted = ("schedule", "--in", "0", "--wait", "--kind")
-        assert run(*wanted, "add", "--payload", "[1, 2]") == (0, "3\n", "")
+        for _ in range(2):
+            assert run(*wanted, "add", "--payload", "[1, 2]", "--id", "a") == (0, "3\n", "")
         code, out, err = run(*wanted, "bad", "--id", "x")
     assert (code, out) == (1, "")
     assert err.startswith("job 'x' is dead after attempt 1: ValueError: no")

@@ -148,11 +148,17 @@ def test_changes(shop):
 
 
 def test_a_dead_job(gateway, shop, dead):
-    """It is retried, or dropped; that needs the right to work."""
+    """It is retried, or dropped; that needs the right to work alone."""
     with gateway.program(rights=("submit", "read")) as weak:
         assert weak.delete("/v1/jobs/d").status_code == 403
         assert weak.post("/v1/jobs/d/retry").status_code == 403
-    assert shop.delete("/v1/jobs/d").json() == {"done": True}
+    with gateway.program(rights=("complete", "read")) as reader:
+        for path in ("/v1/jobs/d", "/v1/jobs/unknown"):
+            assert reader.delete(path).status_code == 403
+    shop.post("/v1/jobs", json={"delay": 60, "job_id": "a"})
+    with gateway.program(rights=("work", "read")) as worker:
+        assert worker.delete("/v1/jobs/a").status_code == 403
+        assert worker.delete("/v1/jobs/d").json() == {"done": True}
     assert shop.delete("/v1/jobs/d").status_code == 404
 
 
