@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from purgatory.cli.connection import BAD_NEWS, add_connection_options, connected
 from purgatory.cli.jobs.selection import add_time, time_of
@@ -56,7 +56,9 @@ def add_schedule(commands: SubParsers) -> None:
         help="cancel the job if it has not begun so long after it was due",
         **DURATION,
     )
-    parser.add_argument("--json", action="store_true", help="print id and is_new as JSON")
+    parser.add_argument(
+        "--json", action="store_true", help="print id and is_new, and the value, as JSON"
+    )
     parser.add_argument(
         "--wait", action="store_true", help="until the job ends; prints the handler's value"
     )
@@ -77,18 +79,26 @@ def _schedule(arguments: argparse.Namespace) -> int:
             start_within=arguments.start_within,
         )
         if arguments.wait:
-            return _wait(job)
+            return _wait(job, arguments.json)
     if arguments.json:
-        print(json_text({"job_id": job.id, "is_new": job.is_new}))
+        print(json_text(_facts(job)))
     else:
         say(job.id if job.is_new else f"{job.id}: the server had this job already")
     return 0 if job.is_new else BAD_NEWS
 
 
-def _wait(job: JobHandle) -> int:
+def _facts(job: JobHandle) -> dict[str, Any]:
+    return {"job_id": job.id, "is_new": job.is_new}
+
+
+def _wait(job: JobHandle, as_json: bool) -> int:
     try:
-        say(value_text(job.result()))
+        value = job.result()
     except (JobFailed, JobCancelled, JobUnknown) as end:
         say(str(end), file=sys.stderr)
         return BAD_NEWS
+    if as_json:
+        print(json_text(_facts(job) | {"value": value}))
+    else:
+        say(value_text(value))
     return 0

@@ -46,6 +46,8 @@ def test_waiting(run, client):
         wanted = ("schedule", "--in", "0", "--wait", "--kind")
         for _ in range(2):
             assert run(*wanted, "add", "--payload", "[1, 2]", "--id", "a") == (0, "3\n", "")
+        code, out, _ = run(*wanted, "add", "--payload", "[1, 2]", "--id", "a", "--json")
+        assert (code, json.loads(out)) == (0, {"job_id": "a", "is_new": False, "value": 3})
         code, out, err = run(*wanted, "bad", "--id", "x")
     assert (code, out) == (1, "")
     assert err.startswith("job 'x' is dead after attempt 1: ValueError: no")
