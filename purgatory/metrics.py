@@ -27,6 +27,8 @@ from purgatory.registry import ObservablePurgatory, PurgatoryStats, live_purgato
 from timingwheel import Lateness, TimerStats
 from timingwheel.lowlevel import new_rlock, plain_int
 
+__all__ = ["ANSWER_SECONDS", "MetricsError", "MetricsServer", "PurgatoryCollector", "serve"]
+
 #: `MetricsServer.close` waits so long for a peer to read its response.
 ANSWER_SECONDS = 5.0
 

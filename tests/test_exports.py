@@ -13,10 +13,15 @@ import pytest
 import mq
 import purgatory
 import purgatory.aio
+import purgatory.metrics
+import purgatory.service.tracing
 import timingwheel
 import timingwheel.lowlevel
 
-DOORS = [timingwheel, timingwheel.lowlevel, mq, purgatory, purgatory.aio]
+DOORS = [
+    *(timingwheel, timingwheel.lowlevel, mq, purgatory, purgatory.aio),
+    *(purgatory.metrics, purgatory.service.tracing),
+]
 
 # Names that programs import. To take one away breaks them.
 CONTRACT = {
@@ -24,6 +29,8 @@ CONTRACT = {
     timingwheel.lowlevel: "ATOMIC_SECTIONS ConditionWaiter Reaper TaskExecutor Waiter to_ms",
     mq: "Again Context Mailbox Poller Socket ZMQError device proxy select PUSH PULL",
     purgatory.aio: "AsyncPurgatory LoopFuture WrongEventLoop",
+    purgatory.metrics: "MetricsError MetricsServer PurgatoryCollector serve",
+    purgatory.service.tracing: "OpenTelemetryTracer",
     purgatory: "DelayedOperation KeyedOperation Outcome Purgatory PurgatoryClosed PurgatoryError",
 }
 

@@ -23,6 +23,8 @@ from timingwheel.lowlevel import NS_PER_MS
 if TYPE_CHECKING:
     from purgatory.service.protocol import LeasedJob, OutcomeMessage
 
+__all__ = ["OpenTelemetryTracer"]
+
 _SPAN: Final = "purgatory.operation"
 _JOB_SPAN: Final = "purgatory.job"
 _TRACEPARENT: Final = "traceparent"
