@@ -57,12 +57,15 @@ class PurgatoryCore:
         """
         if not isinstance(operation, DelayedOperation):
             raise TypeError(f"operation is {operation!r}; expected a DelayedOperation")
-        check_initialized(operation)
         watch_keys = distinct_keys(keys)
         self._parts.check_open()
-        if isinstance(operation, KeyedOperation):
-            check_need(operation.need, len(watch_keys))
-        return submit(self._parts, operation, watch_keys)
+        try:
+            if isinstance(operation, KeyedOperation):
+                check_need(operation.need, len(watch_keys))
+            return submit(self._parts, operation, watch_keys)
+        except AttributeError:
+            check_initialized(operation)
+            raise
 
     def check_and_complete(self, key: Hashable) -> int:
         """Call `try_complete` of a key's operations; return how many this call completed.
