@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PURGATORY_BUILD_CACHE ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/timer-purgatory
 
 .PHONY: test test-interpreted test-spark test-compiled test-tools test-another test-quick wheels demo check lint types imports core docs \
-	test-all simulate simulate-mutants mutants drill drill-controls bench release-check clean
+	test-all load simulate simulate-mutants mutants drill drill-controls bench release-check clean
 
 # Two at a time: tests wait for threads and processes, and leave the cores idle meanwhile.
 test:                          ## set everything up and run the tests, in both modes
@@ -90,6 +90,9 @@ test-compiled: $(COMPILED)/.test
 		"import timingwheel; assert timingwheel.COMPILED, 'not compiled: see what pip install -v says'"
 	cd build/suite && $(abspath $(COMPILED))/bin/python $(PYTEST) $(ARGS) $(SUITE) \
 		--deselect 'tests/test_examples.py::test_example_prints[spark_stream.py]' $(addprefix --ignore=,$(NOT_COMPILED))
+
+load:                          ## a minute of mixed load on a server; nothing may grow
+	PURGATORY_SECONDS=60 $(MAKE) --no-print-directory test-compiled WORKERS=1 SUITE=tests/purgatory/service/test_load.py
 
 # What the service promises, in worlds made from seeds: see docs/simulation.md.
 SEEDS ?= 100
