@@ -10,20 +10,18 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from purgatory.durable_files import fsync, make_directory
 from purgatory.errors import StoreError
 from purgatory.journal.files import journal_files_up_to
 from purgatory.service.config import Config
-from purgatory.service.store.contract import DATABASE_ID
+from purgatory.service.store.contract import DATABASE_ID, SKIPPED
 from purgatory.service.store.data_directory import PRIVATE_DIRECTORY, PRIVATE_FILE
 from purgatory.service.store.sqlite.database_files import copy_database
 from purgatory.service.store.sqlite.schema import SCHEMA_VERSION, schema_version
 from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 
-#: A restored server skips so many numbers of outcomes: four months of 100,000 a second.
-SKIPPED: Final = 1 << 40
 # Seconds to wait for a server's lock.
 _BUSY_S = 10.0
 

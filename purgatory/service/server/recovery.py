@@ -30,7 +30,7 @@ from purgatory.service.server.records.retention import OutcomeRetention
 from purgatory.service.server.records.spreads import Spread, SpreadRequest
 from purgatory.service.server.repeats.load_repeats import load_repeats
 from purgatory.service.server.state import ServerState
-from purgatory.service.store.contract import DAMAGE, DATABASE_ID, Store
+from purgatory.service.store.contract import DAMAGE, DATABASE_ID, PLACE, SKIPPED, Store
 from purgatory.service.store.rows import (
     JobState,
     MovedTimes,
@@ -96,10 +96,14 @@ def load_state(
     oldest_ms = store.oldest_submission_ms()
     start_ms = now_ms if oldest_ms is None else min(now_ms, oldest_ms)
     # Above earlier runs', also after a restored backup if the clock is right.
-    epoch = max(int(store.metadata().get(LEASE_EPOCH, 0)) + 1, now_ms // 1000)
+    before = store.metadata()
+    epoch = max(int(before.get(LEASE_EPOCH, 0)) + 1, now_ms // 1000)
     state = ServerState(start_ms, registry, max_memory, epoch)
     note_state(state)
-    state.unnoted = note_start(store, {**clock.metadata(), LEASE_EPOCH: epoch})
+    place = store.place()
+    if before.get(PLACE, place) != place:
+        _go_on_after_restore(store)
+    state.unnoted = note_start(store, {**clock.metadata(), LEASE_EPOCH: epoch, PLACE: place})
     last = store.last_numbers()
     state.last_number, state.last_seq = last.operations, last.outcomes
     state.journal_numbers = JournalNumbers(last, store.deleted_queued())
@@ -132,6 +136,15 @@ def load_state(
         client.unacknowledged = dict(sorted(client.unacknowledged.items()))
     _load_acknowledgements(state, metadata)
     return state
+
+
+def _go_on_after_restore(store: Store) -> None:
+    """Skip the numbers of outcomes that clients may know.
+
+    Else a program that asks for the outcomes after its last one would miss new outcomes.
+    """
+    store.skip_outcome_numbers(SKIPPED)
+    log.warning("the database was restored: new outcomes get numbers above %d", SKIPPED)
 
 
 def _last_expiry_ms(outcomes: Iterable[StoredOutcome], moved: MovedTimes) -> int:
