@@ -19,7 +19,7 @@ from purgatory.service.server.leases.due_job import ANY_TIME, due_job_of
 from purgatory.service.server.memory import StoredMemoryCheck
 from purgatory.service.server.operation_loading import OperationLoading
 from purgatory.service.server.records.clients import OutcomeRecord
-from purgatory.service.server.records.job_record import CANCELLED, DONE, READY
+from purgatory.service.server.records.job_record import CANCELLED, DEAD, DONE, READY
 from purgatory.service.server.records.remembered_ids import (
     MAX_REMEMBERED,
     REMEMBER_MS,
@@ -268,11 +268,12 @@ def load_jobs(state: ServerState, stored: dict[int, StoredJob], due: list[Outcom
             job.state = _ENDED[known.state]
             ended.append((known.at_ms, record))
         else:
-            job.state = READY
+            is_dead = known is not None and known.state == JobState.DEAD
+            job.state = DEAD if is_dead else READY
         if state.known.get(record.op_id) is record:
             state.jobs.bytes += life_bytes(job)
             state.jobs.add(job)
-        if job.is_alive:
+        if job.is_alive or job.state == DEAD:
             _load_due(state, record, known)
     for at_ms, record in sorted(ended, key=lambda one: one[0]):
         state.retention.end_job(record, at_ms)
