@@ -118,5 +118,5 @@ export function redrawn(node, ...children) {
   const id = before?.dataset.key;
   node.replaceChildren(...children);
   if (id === undefined) return;
-  [...node.querySelectorAll("[data-key]")].find((each) => each.dataset.key === id)?.focus();
+  [...node.querySelectorAll("[data-key]")].find((each) => each.dataset.key === id)?.focus({ preventScroll: true });
 }

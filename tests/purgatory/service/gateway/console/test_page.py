@@ -239,6 +239,18 @@ class TestViews:
         console.told("c runs now")
         assert client.job("c").state == "ready"
 
+    def test_a_job_that_was_given_back(self, console, client):
+        """Its attempt counts for nothing, and is no event."""
+        client.schedule(0, kind="mail", job_id="a")
+        page = console.sign_in(where="#job?id=a")
+        url = f"{console.gateway.url}/v1/leases"
+        sent = {"headers": {"Authorization": f"Bearer {console.token}"}}
+        [job] = page.request.post(url, data={"kinds": ["mail"]}, **sent).json()["jobs"]
+        events = page.get_by_role("region", name="Events").locator("tbody td:nth-child(2)")
+        expect(events).to_have_text(["scheduled", "due", "attempt 1 began"])
+        page.request.post(f"{url}/return", data={"leases": [job["lease"]]}, **sent)
+        expect(events).to_have_text(["scheduled", "due"])
+
     def test_payload_and_result(self, console, client, server):
         """As JSON."""
         worker = Worker(server.address, name="shop")
@@ -397,6 +409,19 @@ class TestKeyboardAndPhone:
         page.get_by_role("link", name="b", exact=True).wait_for()
         assert page.evaluate("document.activeElement.textContent") == "a"
 
+    def test_the_page_stays_where_it_is(self, console, client):
+        """A list that is read again does not scroll to what has the focus."""
+        for n in range(120):
+            client.schedule_later(3600 + n, kind="mail", job_id=f"a-{n}")
+        client.flush(HANG)
+        page = console.sign_in()
+        page.get_by_role("button", name="More").click()
+        page.get_by_text("100 jobs shown").wait_for()
+        page.evaluate("window.scrollTo(0, 300)")
+        client.schedule(3600, kind="mail", job_id="b")
+        page.get_by_role("link", name="b", exact=True).wait_for()
+        assert page.evaluate("[document.activeElement.textContent, scrollY]") == ["More", 300]
+
     def test_hints_of_fields(self, visit, client):
         """They are as readable as labels are."""
         client.schedule(3600, kind="mail")
@@ -415,12 +440,14 @@ class TestKeyboardAndPhone:
         """Nothing is wider than the screen, in any view."""
         client.schedule(3600, kind="mail", job_id="a", tags=["customer:42"], payload="x" * 300)
         client.repeat("nightly", cron="30 2 * * *", kind="report")
-        client.submit("order:" + "9" * 100, timeout=3600)
+        client.submit("order:" + "9" * 100, timeout=3600, op_id="o")
         console = visit(viewport=PHONE)
         page = console.sign_in()
         page.locator("#status[data-state=live]").wait_for()
         content = dict.fromkeys(["jobs", "kinds", "repeats", "operations"], ".list tbody tr")
-        for view, found in {**content, "keys": "h2", "job?id=a": "pre"}.items():
+        key = "order:" + "9" * 100
+        single = {"keys": "h2", f"keys?key={key}": "strong", "operation?id=o": "li", "job?id=a": "pre"}
+        for view, found in {**content, **single}.items():
             console.show(view)
             page.locator(f"#main {found}").first.wait_for()
             assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
