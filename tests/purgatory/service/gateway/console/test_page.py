@@ -409,6 +409,30 @@ class TestKeyboardAndPhone:
         page.get_by_role("link", name="b", exact=True).wait_for()
         assert page.evaluate("document.activeElement.textContent") == "a"
 
+    def test_skip_to_the_content(self, console, client):
+        """The view stays the same, also if the page is loaded again."""
+        page = console.sign_in(where="#kinds")
+        page.locator("a.skip").press("Enter")
+        assert page.evaluate("document.activeElement.id") == "main"
+        page.reload()
+        page.get_by_role("heading", name="Kinds").wait_for()
+
+    def test_what_is_typed_stays(self, console, client):
+        """A form that is filled in is not drawn anew, and keeps the focus when it is sent."""
+        client.schedule(3600, kind="mail")
+        page = console.sign_in(where="#kinds")
+        page.get_by_label("at a time").fill("4")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Tab")
+        client.schedule(0, kind="call")
+        page.get_by_text("1 job of kind “call” waits").wait_for()
+        page.keyboard.press("Enter")
+        console.told("mail: limited")
+        assert client.limits()[0].running == 4
+        page.get_by_role("rowheader", name="call").wait_for()
+        focus = "document.activeElement.ariaLabel"
+        assert page.evaluate(focus) == "Limit mail"
+
     def test_the_page_stays_where_it_is(self, console, client):
         """A list that is read again does not scroll to what has the focus."""
         for n in range(120):
@@ -446,8 +470,8 @@ class TestKeyboardAndPhone:
         page.locator("#status[data-state=live]").wait_for()
         content = dict.fromkeys(["jobs", "kinds", "repeats", "operations"], ".list tbody tr")
         key = "order:" + "9" * 100
-        single = {"keys": "h2", f"keys?key={key}": "strong", "operation?id=o": "li", "job?id=a": "pre"}
-        for view, found in {**content, **single}.items():
+        named = {f"keys?key={key}": "strong", "operation?id=o": "li", "job?id=a": "pre"}
+        for view, found in {**content, "keys": "h2", **named}.items():
             console.show(view)
             page.locator(f"#main {found}").first.wait_for()
             assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
