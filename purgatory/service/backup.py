@@ -79,9 +79,10 @@ def _copy_database(source: Path, target: Path) -> None:
         with closing(connection):
             version = schema_version(connection)
             if version != SCHEMA_VERSION:
+                is_later = version > SCHEMA_VERSION
+                remedy = "use the later version" if is_later else "start a server to migrate it"
                 raise StoreError(
-                    f"{source}: schema version is {version}; expected {SCHEMA_VERSION}: start "
-                    "a server of this version to migrate the data"
+                    f"{source}: schema version is {version}; expected {SCHEMA_VERSION}: {remedy}"
                 )
             copy_database(connection, target)
     except sqlite3.Error as error:
