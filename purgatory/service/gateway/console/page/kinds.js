@@ -42,7 +42,7 @@ export function kindsView() {
   function actions(kind, states, limit) {
     const name = kind || "no kind";
     const act = (text, work, attributes = {}) => button(text, async () => { await work(); await refresh(); },
-      { "data-key": `${text} ${kind}`, "aria-label": `${text.replace("…", "")} ${name}`, ...attributes });
+      { "data-key": `${text === "Resume" ? "Pause" : text} ${kind}`, "aria-label": `${text.replace("…", "")} ${name}`, ...attributes });
     const found = [limit?.paused
       ? act("Resume", () => changeLimits(kind, { paused: false }, "resumed"))
       : act("Pause", () => changeLimits(kind, { paused: true }, "paused"))];

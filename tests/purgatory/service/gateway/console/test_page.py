@@ -2,6 +2,7 @@
 
 import os
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -251,6 +252,15 @@ class TestViews:
         page.request.post(f"{url}/return", data={"leases": [job["lease"]]}, **sent)
         expect(events).to_have_text(["scheduled", "due"])
 
+    def test_reschedule_to_a_day(self, visit, client):
+        """It begins at midnight of the browser's time zone."""
+        client.schedule(3600, kind="mail", job_id="a")
+        console = visit(timezone_id="Pacific/Apia")
+        console.sign_in(where="#job?id=a")
+        console.enter("Move to", "2027-03-01")
+        console.told("a was moved")
+        assert client.job("a").due == datetime(2027, 2, 28, 11, tzinfo=UTC)
+
     def test_payload_and_result(self, console, client, server):
         """As JSON."""
         worker = Worker(server.address, name="shop")
@@ -416,6 +426,17 @@ class TestKeyboardAndPhone:
         assert page.evaluate("document.activeElement.id") == "main"
         page.reload()
         page.get_by_role("heading", name="Kinds").wait_for()
+
+    def test_the_focus_after_an_action(self, console, client):
+        """It is on the button that undoes the action, or else on the title."""
+        client.repeat("nightly", cron="30 2 * * *", kind="report")
+        page = console.sign_in(where="#repeats")
+        page.get_by_role("button", name="Pause nightly").press("Enter")
+        expect(page.get_by_role("button", name="Resume nightly")).to_be_focused()
+        page.get_by_role("button", name="Delete nightly").press("Enter")
+        page.get_by_role("button", name="Delete the repeat").press("Enter")
+        console.told("nightly was deleted")
+        expect(page.get_by_role("heading", name="Repeats")).to_be_focused()
 
     def test_what_is_typed_stays(self, console, client):
         """A form that is filled in is not drawn anew, and keeps the focus when it is sent."""
