@@ -10,20 +10,18 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from purgatory.durable_files import fsync, make_directory
 from purgatory.errors import StoreError
 from purgatory.journal.files import journal_files_up_to
 from purgatory.service.config import Config
-from purgatory.service.store.contract import DATABASE_ID
+from purgatory.service.store.contract import DATABASE_ID, SKIPPED
 from purgatory.service.store.data_directory import PRIVATE_DIRECTORY, PRIVATE_FILE
 from purgatory.service.store.sqlite.database_files import copy_database
 from purgatory.service.store.sqlite.schema import SCHEMA_VERSION, schema_version
 from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 
-#: A restored server skips so many numbers of outcomes: four months of 100,000 a second.
-SKIPPED: Final = 1 << 40
 # Seconds to wait for a server's lock.
 _BUSY_S = 10.0
 
@@ -81,9 +79,10 @@ def _copy_database(source: Path, target: Path) -> None:
         with closing(connection):
             version = schema_version(connection)
             if version != SCHEMA_VERSION:
+                is_later = version > SCHEMA_VERSION
+                remedy = "use the later version" if is_later else "start a server to migrate it"
                 raise StoreError(
-                    f"{source}: schema version is {version}; expected {SCHEMA_VERSION}: start "
-                    "a server of this version to migrate the data"
+                    f"{source}: schema version is {version}; expected {SCHEMA_VERSION}: {remedy}"
                 )
             copy_database(connection, target)
     except sqlite3.Error as error:

@@ -13,8 +13,9 @@ from purgatory.service.config import PREFIX
 
 _DESCRIPTION: Final = """\
 Copy a whole store to a new store: operations, outcomes, jobs, repeats, leases, remembered ids.
-Stop the servers of both first. The source stays as it is; start servers on one of the two only, for
-both would give the same numbers. Journal files and keys are not copied."""
+Stop the servers of both first. The source stays as it is, but that of an earlier version is
+migrated; start servers on one of the two only, for both would give the same numbers. Journal files
+and keys are not copied."""
 
 _EXAMPLES: Final = """\
 examples:

@@ -146,6 +146,9 @@ def _check_names(request: HttpRequest, expected: Sequence[str]) -> None:
 
 
 async def _body(request: HttpRequest) -> bytes:
+    encoding = request.headers.get("Content-Encoding", "identity")
+    if encoding != "identity":
+        raise ApiError(400, "malformed", f"Content-Encoding is {encoding!r}; expected plain JSON")
     body = bytearray()
     async for chunk in request.stream():
         body += chunk

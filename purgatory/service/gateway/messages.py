@@ -396,6 +396,8 @@ class Acknowledgement(Struct, forbid_unknown_fields=True):
 #: See `LeasedJobReport`.
 LeaseName = Annotated[str, Meta(pattern=r"^[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,9}$")]
 _Leases = Annotated[list[LeaseName], Meta(max_length=512)]
+# With a text, as programs that make clients want a schema of each item.
+_Result = Annotated[Any, Meta(description="what the job returns")]
 
 
 class TakeRequest(Struct, forbid_unknown_fields=True):
@@ -447,7 +449,7 @@ class DoneJobs(Struct, forbid_unknown_fields=True):
     """Leases of done jobs. `results`: of the jobs, in the same order."""
 
     leases: _Leases
-    results: Annotated[list[Any], Meta(max_length=512)] = []
+    results: Annotated[list[_Result], Meta(max_length=512)] = []
 
 
 class ReturnRequest(Struct, forbid_unknown_fields=True):

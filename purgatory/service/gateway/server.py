@@ -3,6 +3,7 @@
 import contextlib
 import math
 import signal
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -34,7 +35,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class TLSFiles:
-    """A certificate and its private key, in PEM files. Raises ConfigError if one is missing."""
+    """A certificate and its private key, in PEM files. Raises ConfigError if they are no pair."""
 
     def __init__(self, certificate: Path | None, key: Path | None) -> None:
         if (certificate is None) != (key is None):
@@ -42,8 +43,22 @@ class TLSFiles:
         for path in (certificate, key):
             if path is not None and not path.is_file():
                 raise ConfigError(f"{path}: there is no such file")
+        if certificate is not None:
+            _check_pair(certificate, key)
         self.certificate = certificate
         self.key = key
+
+
+def _check_pair(certificate: Path, key: Path | None) -> None:
+    """Raise ConfigError with the names of the files, which no error of `ssl` has."""
+    try:
+        # Without a password the terminal would be asked.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, lambda: "")
+    except OSError as error:
+        raise ConfigError(
+            f"{certificate}, {key}: expected a certificate in PEM, and its private key without a "
+            f"password: {error.strerror or error}"
+        ) from error
 
 
 class Gateway:

@@ -19,7 +19,7 @@ from purgatory.service.server.leases.due_job import ANY_TIME, due_job_of
 from purgatory.service.server.memory import StoredMemoryCheck
 from purgatory.service.server.operation_loading import OperationLoading
 from purgatory.service.server.records.clients import OutcomeRecord
-from purgatory.service.server.records.job_record import CANCELLED, DONE, READY
+from purgatory.service.server.records.job_record import CANCELLED, DEAD, DONE, READY
 from purgatory.service.server.records.remembered_ids import (
     MAX_REMEMBERED,
     REMEMBER_MS,
@@ -30,7 +30,7 @@ from purgatory.service.server.records.retention import OutcomeRetention
 from purgatory.service.server.records.spreads import Spread, SpreadRequest
 from purgatory.service.server.repeats.load_repeats import load_repeats
 from purgatory.service.server.state import ServerState
-from purgatory.service.store.contract import DAMAGE, DATABASE_ID, Store
+from purgatory.service.store.contract import DAMAGE, DATABASE_ID, PLACE, SKIPPED, Store
 from purgatory.service.store.rows import (
     JobState,
     MovedTimes,
@@ -96,10 +96,14 @@ def load_state(
     oldest_ms = store.oldest_submission_ms()
     start_ms = now_ms if oldest_ms is None else min(now_ms, oldest_ms)
     # Above earlier runs', also after a restored backup if the clock is right.
-    epoch = max(int(store.metadata().get(LEASE_EPOCH, 0)) + 1, now_ms // 1000)
+    before = store.metadata()
+    epoch = max(int(before.get(LEASE_EPOCH, 0)) + 1, now_ms // 1000)
     state = ServerState(start_ms, registry, max_memory, epoch)
     note_state(state)
-    state.unnoted = note_start(store, {**clock.metadata(), LEASE_EPOCH: epoch})
+    place = store.place()
+    if before.get(PLACE, place) != place:
+        _go_on_after_restore(store)
+    state.unnoted = note_start(store, {**clock.metadata(), LEASE_EPOCH: epoch, PLACE: place})
     last = store.last_numbers()
     state.last_number, state.last_seq = last.operations, last.outcomes
     state.journal_numbers = JournalNumbers(last, store.deleted_queued())
@@ -132,6 +136,15 @@ def load_state(
         client.unacknowledged = dict(sorted(client.unacknowledged.items()))
     _load_acknowledgements(state, metadata)
     return state
+
+
+def _go_on_after_restore(store: Store) -> None:
+    """Skip the numbers of outcomes that clients may know.
+
+    Else a program that asks for the outcomes after its last one would miss new outcomes.
+    """
+    store.skip_outcome_numbers(SKIPPED)
+    log.warning("the database was restored: new outcomes get numbers above %d", SKIPPED)
 
 
 def _last_expiry_ms(outcomes: Iterable[StoredOutcome], moved: MovedTimes) -> int:
@@ -255,11 +268,12 @@ def load_jobs(state: ServerState, stored: dict[int, StoredJob], due: list[Outcom
             job.state = _ENDED[known.state]
             ended.append((known.at_ms, record))
         else:
-            job.state = READY
+            is_dead = known is not None and known.state == JobState.DEAD
+            job.state = DEAD if is_dead else READY
         if state.known.get(record.op_id) is record:
             state.jobs.bytes += life_bytes(job)
             state.jobs.add(job)
-        if job.is_alive:
+        if job.is_alive or job.state == DEAD:
             _load_due(state, record, known)
     for at_ms, record in sorted(ended, key=lambda one: one[0]):
         state.retention.end_job(record, at_ms)

@@ -20,7 +20,7 @@ from typing import Final
 
 from _purgatory_cpython.collector import collect_young
 from mq import Mailbox
-from purgatory.errors import StoreError
+from purgatory.errors import StoreError, StoreFenced
 from purgatory.service.errors import StoreFailed
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.server.clock import NS_PER_MS, ServiceClock
@@ -389,7 +389,8 @@ class StoreLoop:
             self._observer.ended(transaction, error, answer)
 
     def _fail(self, error: Exception) -> None:
-        log.critical("the server ends: %s", error, exc_info=error)
+        if not isinstance(error, StoreFenced):  # else this server stands by, and logs why
+            log.critical("the server ends: %s", error, exc_info=error)
         self.failure = error
 
     def finished(self) -> bool:

@@ -42,8 +42,10 @@ __all__ = [
     "DAMAGE",
     "DATABASE_ID",
     "LAST_PLACE",
+    "PLACE",
     "SERVER_KEYS",
     "SHIFT",
+    "SKIPPED",
     "UNFINISHED_COPY",
     "RememberedRows",
     "Store",
@@ -55,12 +57,16 @@ __all__ = [
 DATABASE_ID: Final = "source"
 #: Key of the metadata for the active server's keys, as a text.
 SERVER_KEYS: Final = "server_keys"
+#: Key of the metadata for the tables, see `Store.place`.
+PLACE: Final = "place"
 #: Key of the metadata while another store is being copied to this one; 0: copied.
 UNFINISHED_COPY: Final = "unfinished_copy"
 #: Keys of the metadata of `RememberedRows`; SHIFT: by how much times were moved.
 COUNT: Final = "remembered_count"
 LAST_PLACE: Final = "remembered_place"
 SHIFT: Final = "remembered_shift"
+#: A restored server skips so many numbers of outcomes: four months of 100,000 a second.
+SKIPPED: Final = 1 << 40
 #: The error for values that no server writes.
 DAMAGE: Final = "the database is damaged, restore a backup"
 
@@ -111,6 +117,10 @@ class Store(ABC):
         """Write metadata, key -> text or whole number, in a separate commit."""
 
     @abstractmethod
+    def skip_outcome_numbers(self, count: int) -> None:
+        """Leave out the next numbers of outcomes, in a separate commit."""
+
+    @abstractmethod
     def check_room(self, size: int) -> None:
         """Write `size` bytes and delete them, in commits of their own.
 
@@ -129,6 +139,10 @@ class Store(ABC):
     @abstractmethod
     def metadata(self) -> dict[str, Any]:
         """Read the metadata: key -> value."""
+
+    def place(self) -> int:
+        """Return a number that the restore of a dump changes; 0: a restore skips numbers."""
+        return 0
 
     @abstractmethod
     def last_numbers(self) -> JournalPosition:

@@ -17,6 +17,7 @@ from purgatory.service.store.contract import (
     COUNT,
     DATABASE_ID,
     LAST_PLACE,
+    PLACE,
     SHIFT,
     UNFINISHED_COPY,
     Store,
@@ -26,7 +27,7 @@ from purgatory.service.store.rows import MAX_BATCH, OperationBatch, QueuedJob, S
 _CHUNK: Final = 5000  # records of a commit
 # Metadata of a store itself, or of the clock of a machine.
 _OWN: Final = frozenset(
-    ("last", COUNT, LAST_PLACE, SHIFT, "boot_id", "offset_ns", "drift_ms", UNFINISHED_COPY)
+    ("last", COUNT, LAST_PLACE, PLACE, SHIFT, "boot_id", "offset_ns", "drift_ms", UNFINISHED_COPY)
 )
 _NIL: Final = b"\xc0"
 

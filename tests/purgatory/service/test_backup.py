@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import os
 import queue
+import sqlite3
 import stat
 import threading
 
@@ -207,11 +208,12 @@ def test_refusals(data, tmp_path):
     with ServiceDaemon(config(tmp_path / "used")):
         with pytest.raises(StoreError, match=r"used: has .* in it"):
             restore(data, tmp_path / "used")
-    store = SqliteStore(data / "purgatory.db")
-    store._connection.execute(f"PRAGMA user_version={SCHEMA_VERSION - 1}")
-    store.close()
-    with pytest.raises(StoreError, match=f"version is {SCHEMA_VERSION - 1}; expected"):
-        back_up(Config(data_dir=data), tmp_path / "backup")
+    for more, remedy in ((-1, "start a server"), (1, "use the later version")):
+        with contextlib.closing(sqlite3.connect(data / "purgatory.db")) as connection:
+            connection.execute(f"PRAGMA user_version={SCHEMA_VERSION + more}")
+        found = rf"version is {SCHEMA_VERSION + more}; expected \d+: {remedy}"
+        with pytest.raises(StoreError, match=found):
+            back_up(Config(data_dir=data), tmp_path / "backup")
     assert not (tmp_path / "backup").exists()
 
 

@@ -166,6 +166,10 @@ class SharedStore(Store):
         """See `Store`."""
         self._write(lambda: self._rows.set_metadata(metadata))
 
+    def skip_outcome_numbers(self, count: int) -> None:
+        """See `Store`."""
+        self._write(lambda: self._rows.skip_outcome_numbers(count))
+
     def check_room(self, size: int) -> None:
         """See `Store`."""
         self._write(lambda: self._rows.check_room(size))

@@ -69,7 +69,7 @@ def _workers(groups: list[JobGroup], shown: dict[str, str]) -> Counter[str | Non
     found: Counter[str | None] = Counter()
     fewest: dict[str | None, int] = {}
     for group in groups:
-        workers = [worker for worker in list(group.workers.values()) if not worker.has_lapsed]
+        workers = [worker for worker in list(group.workers.values()) if worker.is_at_work]
         here = Counter(kind for worker in workers for kind in list(worker.kinds))
         for kind, count in here.items():
             found[shown.get(kind)] += count

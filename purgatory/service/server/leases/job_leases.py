@@ -244,7 +244,7 @@ class JobLeases:
         if reason:
             return reason
         workers = self._group(job.record.client.name).workers.values()
-        if any(job.kind in one.kinds and not one.has_lapsed for one in workers):
+        if any(job.kind in one.kinds and one.is_at_work for one in workers):
             return BUSY
         return NO_WORKER
 

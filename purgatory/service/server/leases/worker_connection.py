@@ -14,6 +14,7 @@ class WorkerConnection:
     def __init__(self, route: bytes) -> None:
         self.route: bytes = route
         self.held: dict[int, str] = {}  # numbers of jobs -> kinds
+        self.detached_leases: int = 0
         self.has_lapsed: bool = False  # a lease ended by time, and no request came since
         self.ask(Work(0, {}, 0, 0))
 
@@ -40,6 +41,11 @@ class WorkerConnection:
         """Whether it takes a job."""
         return self.room > (0 if self.detached else len(self.held)) and not self.has_lapsed
 
+    @property
+    def is_at_work(self) -> bool:
+        """Whether it asks for jobs or has some: a gateway stays connected without programs."""
+        return not self.has_lapsed and (self.room > 0 or bool(self.held or self.detached_leases))
+
     def has_room_for(self, kind: str) -> bool:
         """Whether it takes a job of a kind, if it `has_room`."""
         most = self.kind_rooms.get(kind)
@@ -49,6 +55,7 @@ class WorkerConnection:
         """Note a job leased to the worker."""
         if self.detached:
             self.room -= 1
+            self.detached_leases += 1
             return
         self.held[number] = kind
         if self.kind_rooms:
@@ -57,5 +64,7 @@ class WorkerConnection:
     def release(self, number: int) -> None:
         """Note that the worker holds a job no longer."""
         kind = self.held.pop(number, None)
-        if kind is not None and self.kind_rooms:
+        if kind is None:
+            self.detached_leases -= 1
+        elif self.kind_rooms:
             self._count(kind, -1)

@@ -181,6 +181,10 @@ class PostgresStore(TableStore):
     def set_metadata(self, metadata: dict[str, Any]) -> None:
         self._write(self._metadata_statements(metadata))
 
+    def skip_outcome_numbers(self, count: int) -> None:
+        last = JournalPosition(0, self.last_numbers().outcomes + count)
+        self._write([], last)
+
     def _metadata_statements(self, metadata: dict[str, Any]) -> list[Statement]:
         return [self._meta.write(key, value) for key, value in metadata.items()]
 
@@ -200,6 +204,11 @@ class PostgresStore(TableStore):
     def metadata(self) -> dict[str, Any]:
         with damage_refused(self._database.where):
             return metadata_of(self._database.rows(self._meta.read()))
+
+    def place(self) -> int:
+        table = self._namespace.table("lease").encode()
+        [(oid,)] = self._database.rows(statement("SELECT $1::text::regclass::oid::int8", table))
+        return int(oid)
 
     def last_numbers(self) -> JournalPosition:
         sql = (

@@ -286,7 +286,6 @@ class SqliteStore(TableStore):
             return JournalPosition(self._last_operation(), *others)
 
     def skip_outcome_numbers(self, count: int) -> None:
-        """Leave out the next numbers of outcomes."""
         with self._transaction():
             self._connection.execute(
                 "INSERT INTO sqlite_sequence SELECT 'outcomes', 0 WHERE NOT EXISTS "

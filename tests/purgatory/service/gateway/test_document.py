@@ -57,6 +57,24 @@ def test_it_lists_all_routes(shop):
     assert "404" in look["responses"]
 
 
+def arrays_of(schema):
+    """Yield all schemas of arrays."""
+    if isinstance(schema, list):
+        schema = dict(enumerate(schema))
+    if isinstance(schema, dict):
+        if schema.get("type") == "array":
+            yield schema
+        for each in schema.values():
+            yield from arrays_of(each)
+
+
+def test_each_array_has_items(shop):
+    """Programs that make a client of the document leave out a route without."""
+    arrays = list(arrays_of(shop.get("/v1/openapi.json").json()))
+    assert len(arrays) > 10
+    assert [each for each in arrays if "items" not in each] == []
+
+
 @pytest.mark.timeout(HANG * 11)  # thousands of requests
 def test_what_schemathesis_sends(start, tmp_path):
     """No answer of 500, and none that the document does not have."""

@@ -1,5 +1,7 @@
 """What an endpoint takes: names in paths, bodies, their size."""
 
+import gzip
+
 import pytest
 
 
@@ -90,6 +92,14 @@ def test_a_body_where_none_is_expected(shop):
     assert shop.post("/v1/jobs/a/run", content=b"now").status_code == 400
     assert shop.get("/v1/jobs/a").json()["state"] == "scheduled"
     assert shop.post("/v1/jobs/a/run", json={}).json() == {"done": True}
+
+
+def test_a_body_that_is_compressed(shop):
+    """It is refused by the name of its encoding."""
+    body, headers = gzip.compress(b'{"keys": ["k"]}'), {"Content-Encoding": "gzip"}
+    answer = shop.post("/v1/operations", content=body, headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (400, "malformed")
+    assert answer.json()["message"] == "Content-Encoding is 'gzip'; expected plain JSON"
 
 
 def test_the_size_of_a_body(shop):

@@ -15,12 +15,16 @@ from tests.testing.purgatory_harness import HANG
 
 
 def test_beyond_loopback(start, tmp_path):
-    """There must be TLS, whose files must be there."""
+    """There must be TLS, whose files must be there, and a pair."""
     with pytest.raises(ConfigError, match=r"others could read the tokens"):
         start(bind="0.0.0.0:0")
     with pytest.raises(ConfigError, match="come together"):
         TLSFiles(tmp_path / "cert.pem", None)
     with pytest.raises(ConfigError, match=r"cert\.pem: there is no such file"):
+        TLSFiles(tmp_path / "cert.pem", tmp_path / "key.pem")
+    for name in ("cert.pem", "key.pem"):
+        (tmp_path / name).write_text("-----BEGIN NOTHING-----\n")
+    with pytest.raises(ConfigError, match=r"cert\.pem, .*key\.pem: expected a certificate in PEM"):
         TLSFiles(tmp_path / "cert.pem", tmp_path / "key.pem")
 
 

@@ -254,6 +254,24 @@ def test_jobs_of_version_5(tmp_path):
     server.store.close()
 
 
+def test_a_restart_counts_no_ends_of_jobs(step_server):
+    """A counter that began with the dead jobs would show Prometheus that they end again."""
+    server = step_server
+    server.submit(job("dead", "k", timeout_ms=10), job("cancelled", timeout_ms=10))
+    server.cancel("cancelled")
+    server.pass_time(11)
+    [leased] = server.work(attempts=1)
+    server.finish(leased, how=How.FAILED, error="E: no")
+    server.crash()
+    assert server.job_states("dead", "cancelled") == ["dead", "cancelled"]
+    assert server.state.jobs.timings.by_kind == {}
+    server.complete("k")
+    assert server.job_states("dead") == ["dead"]
+    assert server.ask(RetryJobs, ["dead"]).done == [True]
+    server.complete("k")
+    assert server.job_states("dead") == ["cancelled"]
+
+
 def test_a_job_that_was_dead_begins_at_any_time(step_server):
     """Also after a restart: `start_within` does not concern retries."""
     server = step_server

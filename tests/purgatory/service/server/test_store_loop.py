@@ -7,6 +7,7 @@ from sysconfig import get_config_var
 import pytest
 from msgspec import Raw
 
+from purgatory.errors import StoreError, StoreFenced
 from purgatory.service.encoding import decode_answer, encode
 from purgatory.service.job_messages import Repeat, SetRepeat, TakeLease
 from purgatory.service.protocol import (
@@ -245,3 +246,17 @@ def test_outcomes_are_fetched(server):
     server.complete("k")
     assert [outcome.op_id for outcome in server.fetch_outcomes()] == ["a", "b"]
     assert [outcome.op_id for outcome in server.fetch_outcomes(after=1)] == ["b"]
+
+
+@pytest.mark.parametrize("failure", [StoreFenced("another epoch"), StoreError("lost", fatal=True)])
+def test_an_end_in_the_log(step_server, monkeypatch, caplog, failure):
+    """Only a server that ends shows where; one that was replaced stands by, as it logs later."""
+
+    def refuse(changes):
+        raise failure
+
+    monkeypatch.setattr(step_server.store, "commit", refuse)
+    step_server.post(Submit, [operation("a")])
+    step_server.step()
+    assert step_server.store_loop.failure is failure
+    assert ("the server ends" in caplog.text) is not isinstance(failure, StoreFenced)

@@ -49,7 +49,7 @@ export function value(text) {
 export function time(text) {
   const typed = text.trim();
   if (!/^\d{4}-\d\d-\d\d/.test(typed)) return { delay: /^\d+(\.\d+)?$/.test(typed) ? Number(typed) : typed };
-  const at = new Date(typed.replace(" ", "T"));
+  const at = new Date(typed.length === 10 ? `${typed}T00:00` : typed.replace(" ", "T")); // a day alone would be one of UTC
   if (Number.isNaN(at.getTime())) throw new RangeError(`${typed} is no moment; expected one such as 2027-03-01T09:00`);
   return { at: at.toISOString() };
 }

@@ -67,7 +67,8 @@ function attempts(job) {
 // The moments that the server keeps, in order.
 function events(job) {
   const found = [[job.submitted_ms, "scheduled", ""]];
-  if (job.began_ms !== null) found.push([job.began_ms, `attempt ${job.attempts} began`, job.worker]);
+  const began = job.history.find((each) => each.began_ms === job.began_ms);
+  if (began) found.push([job.began_ms, `attempt ${began.number} began`, job.worker]); // else it was given back
   if (job.ended_ms === null) found.push([job.due_ms, job.state === "retrying" ? "next attempt" : "due", ""]);
   else found.push([job.due_ms, "due", ""], [job.ended_ms, job.state, job.error]);
   found.sort(([first], [second]) => first - second);

@@ -19,7 +19,8 @@ export function kindsView() {
   }
 
   function draw() {
-    if (list.contains(document.activeElement) && document.activeElement.tagName === "INPUT") return; // somebody types
+    const inputs = [...list.querySelectorAll("input")];
+    if (inputs.some((each) => each === document.activeElement || each.value !== each.defaultValue)) return; // somebody types
     const known = new Map(limits.map((limit) => [limit.kind, limit]));
     const rows = counts.kinds.map(({ kind, states, is_stuck: stuck }) => cells(kind, states, known.get(kind), stuck));
     const counted = new Set(counts.kinds.map(({ kind }) => kind));
@@ -41,7 +42,7 @@ export function kindsView() {
   function actions(kind, states, limit) {
     const name = kind || "no kind";
     const act = (text, work, attributes = {}) => button(text, async () => { await work(); await refresh(); },
-      { "data-key": `${text} ${kind}`, "aria-label": `${text.replace("…", "")} ${name}`, ...attributes });
+      { "data-key": `${text === "Resume" ? "Pause" : text} ${kind}`, "aria-label": `${text.replace("…", "")} ${name}`, ...attributes });
     const found = [limit?.paused
       ? act("Resume", () => changeLimits(kind, { paused: false }, "resumed"))
       : act("Pause", () => changeLimits(kind, { paused: true }, "paused"))];
@@ -50,14 +51,16 @@ export function kindsView() {
   }
 
   function limitForm(kind, name, limit) {
-    return form({ class: "inline", "aria-label": `Limits of ${name}` }, async ({ running, per_second }) => {
+    const made = form({ class: "inline", "aria-label": `Limits of ${name}` }, async ({ running, per_second }) => {
       await changeLimits(kind, { running: Number(running), per_second: Number(per_second) }, "limited");
-      document.activeElement.blur?.();
+      made.querySelector("button").focus();
+      for (const each of made.querySelectorAll("input")) each.defaultValue = each.value; // the row may be drawn anew
       await refresh();
     },
     field("at a time", "running", { type: "number", min: "0", step: "1", value: limit?.running ?? "", placeholder: "any" }),
     field("a second", "per_second", { type: "number", min: "0", step: "any", value: limit?.per_second ?? "", placeholder: "any" }),
-    element("button", { "aria-label": `Limit ${name}` }, "Limit"));
+    element("button", { "aria-label": `Limit ${name}`, "data-key": `limit ${kind}` }, "Limit"));
+    return made;
   }
 
   return { title: "Kinds", nodes: [list], refresh, counted: refresh };

@@ -130,7 +130,6 @@ async function refresh() {
 function show() {
   if (session.access === null) return;
   const { view, wanted } = route();
-  if (view === "main") return;
   const name = Object.hasOwn(VIEWS, view) ? view : "jobs";
   shown?.close?.();
   shown = VIEWS[name](wanted);
@@ -147,6 +146,10 @@ function show() {
 }
 
 leave.addEventListener("click", () => signIn());
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the part behind # names the view
+  main.focus();
+});
 window.addEventListener("hashchange", show);
 if (session.token) begin();
 else signIn();

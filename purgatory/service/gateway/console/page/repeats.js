@@ -36,7 +36,7 @@ export function repeatsView() {
 
   function actions(repeat) {
     const act = (text, work, attributes = {}) => button(text, async () => { await work(); await refresh(); },
-      { "data-key": `${text} ${repeat.client} ${repeat.name}`, "aria-label": `${text.replace("…", "")} ${repeat.name}`, ...attributes });
+      { "data-key": `${text === "Resume" ? "Pause" : text} ${repeat.client} ${repeat.name}`, "aria-label": `${text.replace("…", "")} ${repeat.name}`, ...attributes });
     return element("span", { class: "buttons" },
       act("Run now", () => changeRepeat(repeat, "run", "runs now")),
       repeat.paused

@@ -112,11 +112,12 @@ export function section(title, ...children) {
   return element("section", { "aria-label": title }, heading, ...children);
 }
 
-// Replace what a node has, and keep the focus on the same link or button.
+// Replace what a node has, and keep the focus on the same link or button; on the title if it is gone.
 export function redrawn(node, ...children) {
   const before = node.contains(document.activeElement) ? document.activeElement : null;
   const id = before?.dataset.key;
   node.replaceChildren(...children);
   if (id === undefined) return;
-  [...node.querySelectorAll("[data-key]")].find((each) => each.dataset.key === id)?.focus();
+  const after = [...node.querySelectorAll("[data-key]")].find((each) => each.dataset.key === id);
+  (after ?? document.querySelector("main h2"))?.focus({ preventScroll: true });
 }

@@ -2,6 +2,7 @@
 
 import os
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -239,6 +240,27 @@ class TestViews:
         console.told("c runs now")
         assert client.job("c").state == "ready"
 
+    def test_a_job_that_was_given_back(self, console, client):
+        """Its attempt counts for nothing, and is no event."""
+        client.schedule(0, kind="mail", job_id="a")
+        page = console.sign_in(where="#job?id=a")
+        url = f"{console.gateway.url}/v1/leases"
+        sent = {"headers": {"Authorization": f"Bearer {console.token}"}}
+        [job] = page.request.post(url, data={"kinds": ["mail"]}, **sent).json()["jobs"]
+        events = page.get_by_role("region", name="Events").locator("tbody td:nth-child(2)")
+        expect(events).to_have_text(["scheduled", "due", "attempt 1 began"])
+        page.request.post(f"{url}/return", data={"leases": [job["lease"]]}, **sent)
+        expect(events).to_have_text(["scheduled", "due"])
+
+    def test_reschedule_to_a_day(self, visit, client):
+        """It begins at midnight of the browser's time zone."""
+        client.schedule(3600, kind="mail", job_id="a")
+        console = visit(timezone_id="Pacific/Apia")
+        console.sign_in(where="#job?id=a")
+        console.enter("Move to", "2027-03-01")
+        console.told("a was moved")
+        assert client.job("a").due == datetime(2027, 2, 28, 11, tzinfo=UTC)
+
     def test_payload_and_result(self, console, client, server):
         """As JSON."""
         worker = Worker(server.address, name="shop")
@@ -397,6 +419,54 @@ class TestKeyboardAndPhone:
         page.get_by_role("link", name="b", exact=True).wait_for()
         assert page.evaluate("document.activeElement.textContent") == "a"
 
+    def test_skip_to_the_content(self, console, client):
+        """The view stays the same, also if the page is loaded again."""
+        page = console.sign_in(where="#kinds")
+        page.locator("a.skip").press("Enter")
+        assert page.evaluate("document.activeElement.id") == "main"
+        page.reload()
+        page.get_by_role("heading", name="Kinds").wait_for()
+
+    def test_the_focus_after_an_action(self, console, client):
+        """It is on the button that undoes the action, or else on the title."""
+        client.repeat("nightly", cron="30 2 * * *", kind="report")
+        page = console.sign_in(where="#repeats")
+        page.get_by_role("button", name="Pause nightly").press("Enter")
+        expect(page.get_by_role("button", name="Resume nightly")).to_be_focused()
+        page.get_by_role("button", name="Delete nightly").press("Enter")
+        page.get_by_role("button", name="Delete the repeat").press("Enter")
+        console.told("nightly was deleted")
+        expect(page.get_by_role("heading", name="Repeats")).to_be_focused()
+
+    def test_what_is_typed_stays(self, console, client):
+        """A form that is filled in is not drawn anew, and keeps the focus when it is sent."""
+        client.schedule(3600, kind="mail")
+        page = console.sign_in(where="#kinds")
+        page.get_by_label("at a time").fill("4")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Tab")
+        client.schedule(0, kind="call")
+        page.get_by_text("1 job of kind “call” waits").wait_for()
+        page.keyboard.press("Enter")
+        console.told("mail: limited")
+        assert client.limits()[0].running == 4
+        page.get_by_role("rowheader", name="call").wait_for()
+        focus = "document.activeElement.ariaLabel"
+        assert page.evaluate(focus) == "Limit mail"
+
+    def test_the_page_stays_where_it_is(self, console, client):
+        """A list that is read again does not scroll to what has the focus."""
+        for n in range(120):
+            client.schedule_later(3600 + n, kind="mail", job_id=f"a-{n}")
+        client.flush(HANG)
+        page = console.sign_in()
+        page.get_by_role("button", name="More").click()
+        page.get_by_text("100 jobs shown").wait_for()
+        page.evaluate("window.scrollTo(0, 300)")
+        client.schedule(3600, kind="mail", job_id="b")
+        page.get_by_role("link", name="b", exact=True).wait_for()
+        assert page.evaluate("[document.activeElement.textContent, scrollY]") == ["More", 300]
+
     def test_hints_of_fields(self, visit, client):
         """They are as readable as labels are."""
         client.schedule(3600, kind="mail")
@@ -415,12 +485,14 @@ class TestKeyboardAndPhone:
         """Nothing is wider than the screen, in any view."""
         client.schedule(3600, kind="mail", job_id="a", tags=["customer:42"], payload="x" * 300)
         client.repeat("nightly", cron="30 2 * * *", kind="report")
-        client.submit("order:" + "9" * 100, timeout=3600)
+        client.submit("order:" + "9" * 100, timeout=3600, op_id="o")
         console = visit(viewport=PHONE)
         page = console.sign_in()
         page.locator("#status[data-state=live]").wait_for()
         content = dict.fromkeys(["jobs", "kinds", "repeats", "operations"], ".list tbody tr")
-        for view, found in {**content, "keys": "h2", "job?id=a": "pre"}.items():
+        key = "order:" + "9" * 100
+        named = {f"keys?key={key}": "strong", "operation?id=o": "li", "job?id=a": "pre"}
+        for view, found in {**content, "keys": "h2", **named}.items():
             console.show(view)
             page.locator(f"#main {found}").first.wait_for()
             assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]

@@ -1,5 +1,7 @@
-"""How many jobs of each kind a worker takes."""
+"""How many jobs of each kind a worker takes, and when a connection counts as a worker."""
 
+from purgatory.service.server.jobs.kind_figures import kind_figures
+from purgatory.service.server.leases.job_leases import BUSY, NO_WORKER
 from tests.testing.step_server import job, step_server
 
 __all__ = ["step_server"]
@@ -37,3 +39,24 @@ def test_no_room_for_all_that_waits(step_server):
     assert len(step_server.work("a", room=6, kind_rooms={"a": 2})) == 2
     assert step_server.store_loop.max_sleep() > 0
     assert step_server.state.leases.next_wake_ms(step_server.time.ms) > step_server.time.ms
+
+
+def test_a_connection_that_no_program_uses(step_server):
+    """A gateway's, without a request that waits and without a lease: it is no worker."""
+
+    def shown():
+        figures = kind_figures(step_server.state, step_server.time.ms)
+        return step_server.job("c").why, [each.workers for each in figures]
+
+    step_server.submit(*[job(op_id) for op_id in "abc"])
+    step_server.pass_time(1001)
+    [leased] = step_server.work(room=1, detached=True)
+    assert shown() == (BUSY, [1])
+    step_server.finish(leased)
+    assert shown() == (NO_WORKER, [0])
+    [leased] = step_server.work(room=1, detached=True, lease_ms=500, attempts=1)
+    assert shown() == (BUSY, [1])
+    step_server.pass_time(600)
+    assert shown() == (NO_WORKER, [0])
+    step_server.work(room=0)
+    assert shown() == (NO_WORKER, [0])

@@ -6,17 +6,19 @@ import pytest
 from msgspec import Raw
 
 from purgatory.errors import StoreError
+from purgatory.service.server.recovery import load_state, start_clock
 from purgatory.service.store.changes import RememberedChanges
-from purgatory.service.store.contract import UNFINISHED_COPY, RememberedRows, Store
+from purgatory.service.store.contract import SKIPPED, UNFINISHED_COPY, RememberedRows, Store
 from purgatory.service.store.postgres import postgres_store
 from purgatory.service.store.postgres.sessions.postgres_errors import SessionLost, StatementRefused
 from purgatory.service.store.postgres.sessions.session import DatabaseSession
 from purgatory.service.store.rows import JobState, OperationBatch, RememberedRow
+from tests.postgres.programs import run
 from tests.testing.changes import changes_of
 from tests.testing.held_lease import open_store
 from tests.testing.store_reads import READS, REMEMBERED
 
-WRITES = {"commit", "set_metadata", "check_room", "shift_times"}
+WRITES = {"commit", "set_metadata", "skip_outcome_numbers", "check_room", "shift_times"}
 #: What asks no database, or ends the store.
 OTHERS = {"trouble", "stored_bytes", "stop", "close"}
 
@@ -85,6 +87,22 @@ def test_a_copy_that_was_not_finished(postgres, store):
     store.close()
     with pytest.raises(StoreError, match="was not finished; drop the schema, and copy again"):
         open_store(postgres.url)
+
+
+def test_a_dump_that_is_restored(postgres, store, caplog):
+    """Outcomes get numbers that no client can know; a restart in the same place skips none."""
+    for _ in range(2):
+        load_state(store, start_clock(store))
+        assert store.last_numbers().outcomes == 1
+    dump = postgres.cluster.directory / f"{postgres.name}.dump"
+    run("pg_dump", "-Fc", "-f", dump, postgres.url)
+    run("pg_restore", "--clean", "-d", postgres.url, dump)
+    store.close()
+    again = open_store(postgres.url)
+    for _ in range(2):
+        assert load_state(again, start_clock(again)).last_seq == 1 + SKIPPED
+    again.close()
+    assert "new outcomes get numbers above" in caplog.text
 
 
 def test_all_reads_are_tested():
