@@ -1,4 +1,4 @@
-// Formats numbers and durations, and makes SVG elements.
+// Formats numbers, durations and foreign texts, and makes elements.
 
 const NUMBER = new Intl.NumberFormat("en");
 const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
@@ -45,6 +45,14 @@ export function bytes(count) {
   return `${power && value < 100 ? value.toFixed(1) : whole(value)} ${BYTES[power]}`;
 }
 
+// Control characters, but for tabs and line feeds, and marks of direction, which would reorder a name.
+const UNPRINTABLE = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
+
+// Escape unprintable characters, as commands do.
+export function printable(text) {
+  return text.replace(UNPRINTABLE, (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
 export function element(name, attributes = {}, ...children) {
   return filled(document.createElement(name), attributes, children);
 }
@@ -55,6 +63,6 @@ export function shape(name, attributes = {}, ...children) {
 
 function filled(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
+  node.append(...children.map((child) => (typeof child === "string" ? printable(child) : child)));
   return node;
 }

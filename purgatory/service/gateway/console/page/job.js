@@ -4,7 +4,7 @@ import { get, path } from "./api.js";
 import { between, both, pretty } from "./format.js";
 import { go } from "./route.js";
 import { session } from "./session.js";
-import { badge, button, element, facts, field, form, redrawn, reread, section, table } from "./widgets.js";
+import { badge, button, element, facts, field, form, printable, redrawn, reread, section, table } from "./widgets.js";
 
 const WAITS = new Set(["scheduled", "ready", "retrying"]);
 
@@ -19,7 +19,7 @@ export function jobView({ id }) {
     const job = await get(path("jobs", id));
     redrawn(head, badge(job.state), ` ${job.why}`);
     error.hidden = !job.error;
-    error.textContent = job.error;
+    error.textContent = printable(job.error ?? "");
     redrawn(about, section("Facts", facts(factsOf(job))), section("Attempts", attempts(job)), section("Events", events(job)),
       ...(job.payload === null ? [] : [section("Payload", element("pre", { tabindex: "0" }, pretty(job.payload)))]),
       ...(job.state === "done" ? [section("Result", element("pre", { tabindex: "0" }, pretty(job.result)))] : []));

@@ -1,7 +1,7 @@
 // Parts of views. Texts become text nodes: nothing that the server tells is ever markup.
-import { element } from "./text.js";
+import { element, printable } from "./text.js";
 
-export { element };
+export { element, printable };
 
 const notices = document.getElementById("notices");
 const dialog = document.getElementById("dialog");
@@ -48,10 +48,9 @@ export async function reread(refresh) {
 
 // Ask before what cannot be undone; resolves to whether to go on.
 export function confirmed(title, text, yes, no = "Keep") {
-  document.getElementById("dialog-title").textContent = title;
-  document.getElementById("dialog-text").textContent = text;
-  document.getElementById("dialog-yes").textContent = yes;
-  document.getElementById("dialog-no").textContent = no;
+  for (const [part, said] of Object.entries({ title, text, yes, no })) {
+    document.getElementById(`dialog-${part}`).textContent = printable(said);
+  }
   dialog.returnValue = "";
   dialog.showModal();
   return new Promise((resolve) => {

@@ -522,6 +522,19 @@ class TestAttacks:
         assert page.locator("#main img, #main script, #main [onerror]").count() == 0
         assert page.title() != "owned"
 
+    def test_marks_of_direction(self, console, client):
+        """They are shown as escapes: a name that they reorder would read as another one."""
+        client.repeat("evil\u202egnp", cron="30 2 * * *", kind="report")
+        make_dead(client, "a\u2066b", kind="mail", error="two\nlines\x1b[31m\u202e")
+        page = console.sign_in(where="#repeats")
+        page.get_by_role("button", name="Delete evil").click()
+        assert "evil\\u202egnp" in page.get_by_role("dialog").inner_text()
+        page.get_by_role("button", name="Keep").click()
+        console.click("link", "Jobs")
+        console.enter("Find a job by its id", "a\u2066b")
+        error = page.locator("#main .error", has_text="\\u001b[31m\\u202e").first
+        assert "two\nlines" in error.inner_text()
+
     def test_odd_addresses(self, console):
         """A view that is unknown is the first one; a bad filter is told."""
         console.expected += ["400", "404"]
