@@ -312,7 +312,9 @@ def _check(place: str, value: Any, setting: Field[Any]) -> None:
         fine = isinstance(value, kind)
     if not fine or (kind is not bool and isinstance(value, bool)):
         found = str(value).lower() if isinstance(value, bool) else repr(value)  # as TOML has it
-        raise ConfigError(f"{place} is {found}; expected {_expected(setting)}")
+        is_text = kind is Path and isinstance(value, str)  # only a program's
+        expected = "a pathlib.Path" if is_text else _expected(setting)
+        raise ConfigError(f"{place} is {found}; expected {expected}")
 
 
 def _expected(setting: Field[Any]) -> str:

@@ -127,7 +127,7 @@ def test_in_the_program():
     """Values in a program are checked likewise."""
     with pytest.raises(ConfigError, match="max_clients is 0"):
         Config(max_clients=0)
-    with pytest.raises(ConfigError, match="data_dir is 'x'; expected a path"):
+    with pytest.raises(ConfigError, match=r"data_dir is 'x'; expected a pathlib\.Path"):
         Config(data_dir="x")
 
 
