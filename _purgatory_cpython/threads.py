@@ -15,7 +15,7 @@ from contextvars import Context
 from itertools import starmap
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from _purgatory_cpython.gevent import refuse_gevent
+from _purgatory_cpython.green_threads import refuse_green_threads
 
 T = TypeVar("T")
 
@@ -80,7 +80,7 @@ class InterruptibleThread(threading.Thread):
         """See `threading.Thread`. On 3.11 an exiting thread would wait for the new thread."""
         if sys.is_finalizing():
             raise RuntimeError("can't create new thread at interpreter shutdown")
-        refuse_gevent(RuntimeError)  # may have patched since the import
+        refuse_green_threads(RuntimeError)  # may have patched since the import
         super().start()
 
     def is_alive(self) -> bool:

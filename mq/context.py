@@ -57,7 +57,9 @@ class Context(OptionAttributes, Generic[S]):
     _repr_cls = "zmq.Context"
 
     def __init__(
-        self, io_threads: "int | Context[Any]" = 1, shadow: "Context[Any] | int" = 0
+        self: "Context[Any]",  # else a type checker asks for an annotation of each context
+        io_threads: "int | Context[Any]" = 1,
+        shadow: "Context[Any] | int" = 0,
     ) -> None:
         if isinstance(io_threads, Context):
             io_threads, shadow = 1, io_threads

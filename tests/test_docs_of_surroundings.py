@@ -5,6 +5,7 @@ import asyncio
 import inspect
 import json
 import logging
+import os
 import ssl
 import subprocess
 import sys
@@ -310,6 +311,30 @@ threads = threading.active_count()
 with purgatory.Purgatory() as p:
     p.defer("reply")
 print(threads, [signal.getsignal(number) for number in signal.valid_signals()] == before)
+"""
+
+
+def test_metrics_of_several_processes(tmp_path):
+    """library.md: prometheus_client joins its own kinds of metrics alone."""
+    done = subprocess.run(
+        [sys.executable, "-c", JOINED],
+        env={**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)},
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert "`PROMETHEUS_MULTIPROC_DIR` joins the metrics" in text_of("docs/library.md")
+
+
+JOINED = """
+from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+from purgatory import Purgatory
+with Purgatory(registry=REGISTRY):
+    joined = CollectorRegistry()
+    MultiProcessCollector(joined)
+    assert b"purgatory" in generate_latest(REGISTRY)
+    assert b"purgatory" not in generate_latest(joined)
 """
 
 

@@ -65,9 +65,9 @@ class TaskRunner:
             except BaseException as error:  # noqa: BLE001  # it is reported
                 if is_process_exit(error):
                     exit_error = error
-                    task._tt_on_close()  # interrupted before its first line, perhaps
                 else:
                     self._report(error, task)
+                task._tt_on_close()  # interrupted before its first line, perhaps
         if exit_error is not None:
             raise exit_error
 

@@ -12,6 +12,7 @@ from itertools import chain, starmap
 from typing import Any
 
 from _purgatory_cpython import fork
+from _purgatory_cpython.green_threads import refuse_green_threads
 from mq.timeouts import check_timeout
 
 #: The longest timeout poll(2) takes.
@@ -65,6 +66,7 @@ class Signaler:
     __slots__ = "__weakref__", "_closer", "_fds", "_is_blocking", "_poll", "_read_fd", "_write_fd"
 
     def __init__(self, *, use_pipe: bool = False) -> None:
+        refuse_green_threads(RuntimeError)  # eventlet removes poll
         self._fds: list[int] = []  # what __del__ closes
         self._read_fd = self._write_fd = -1
         self._is_blocking = _BLOCKING_EVENTFD and not use_pipe

@@ -151,6 +151,8 @@ class Bus:
             try:
                 self._do(command)
             except Exception:
+                if isinstance(command, Wake | Barrier | StopLoop):
+                    raise  # a signal handler's: a barrier that it cut off is waited for
                 log.exception("%r of %r failed", command, self._name)
 
     def _next_command(self) -> LoopCommand | None:

@@ -211,8 +211,9 @@ class WatchLists:
                 self._shard_of(key).remove(key, operation)
             except MemoryError:
                 raise
-            except Exception as error:  # noqa: BLE001  # a key's
+            except Exception as error:  # noqa: BLE001  # a key's, or a signal handler's
                 first = first or error
+                self._remove_again(key, operation)
         pending = shard.pending - 1
         if operation._op_keys:
             operation._op_keys = ()
@@ -220,6 +221,15 @@ class WatchLists:
             if not (self._builtin_keys_only or len(self)):
                 self._builtin_keys_only = True
         return first
+
+    def _remove_again(self, key: Hashable, operation: OperationState) -> None:
+        """Remove an entry after an attempt that raised."""
+        try:
+            self._shard_of(key).remove(key, operation)
+        except MemoryError:
+            raise
+        except Exception:  # noqa: BLE001  # a key's
+            pass
 
     def _change(self, operation: OperationState, keys: tuple[Hashable, ...]) -> Exception | None:
         """Watch `keys` for an operation, or remove it if empty; then apply deferred changes.

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 import zmq
 
-from _purgatory_cpython.gevent import refuse_gevent
+from _purgatory_cpython.green_threads import refuse_green_threads
 from _purgatory_cpython.threads import InterruptibleThread
 from mq import Mailbox
 
@@ -37,7 +37,7 @@ class Doorbell:
     can_lend: bool = CAN_LEND
 
     def __init__(self) -> None:
-        refuse_gevent(RuntimeError)  # which removes epoll
+        refuse_green_threads(RuntimeError)  # which removes epoll
         self._descriptors = select.epoll() if sys.platform == "linux" else _Poll()
         self._bell = self._descriptors  # an epoll contains the others, unless lent
         if sys.platform == "linux":
@@ -183,7 +183,7 @@ class Platform:
 
     def thread(self, loop: RunnableLoop, name: str) -> WakeableThread:
         """Make a daemon thread for a loop, not started."""
-        refuse_gevent(RuntimeError)
+        refuse_green_threads(RuntimeError)
         return RunningThread(target=loop.run, name=name, daemon=True)
 
     def wait(self, done: Callable[[], bool], seconds: float | None) -> float | None:

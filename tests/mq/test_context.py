@@ -252,3 +252,13 @@ def test_sockets_of_a_class_with_eq():
     made = [context.socket(zmq.PAIR, socket_class=Alike) for _ in range(2)]
     context.destroy(linger=0)
     assert [socket.closed for socket in made] == [True, True]
+
+
+def test_a_type_checker_asks_for_no_annotation(tmp_path):
+    """A program need not write the type of a new context."""
+    api = pytest.importorskip("mypy.api")
+    program = tmp_path / "program.py"
+    program.write_text("import mq\n\ncontext = mq.Context()\n")
+    arguments = ["--strict", "--follow-imports=silent", "--cache-dir", str(tmp_path / "cache")]
+    said, _, code = api.run([*arguments, str(program)])
+    assert code == 0, said

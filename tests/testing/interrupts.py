@@ -51,11 +51,21 @@ def _is_entering_with(code: CodeType, offset: int) -> bool:
     return _LOAD_SPECIAL is not None and offset >= 2 and code.co_code[offset - 2] == _LOAD_SPECIAL
 
 
-class Interrupter:
-    """A trace function that raises KeyboardInterrupt once, at the n-th place; 0: never."""
+class TimeLimit(Exception):
+    """What a signal handler raises that is no KeyboardInterrupt, as Celery's soft time limit."""
 
-    def __init__(self, at: int, folders: tuple[str, ...]) -> None:
+
+class Interrupter:
+    """A trace function that raises an error once, at the n-th place; 0: never."""
+
+    def __init__(
+        self,
+        at: int,
+        folders: tuple[str, ...],
+        error: type[BaseException] = KeyboardInterrupt,
+    ) -> None:
         self.at = at
+        self.error = error
         self.folders = folders
         self.seen = 0
         self.where = ""
@@ -97,25 +107,32 @@ class Interrupter:
 
     def interrupt(self) -> None:
         """What the signal handler does."""
-        raise KeyboardInterrupt
+        raise self.error
 
 
 def interrupted_at(
-    at: int, function: Callable[[], object], folders: tuple[str, ...] = (PURGATORY,)
+    at: int,
+    function: Callable[[], object],
+    folders: tuple[str, ...] = (PURGATORY,),
+    error: type[BaseException] = KeyboardInterrupt,
 ) -> Interrupter:
-    """Call a function and interrupt it at a place; return the interrupter."""
-    interrupter = Interrupter(at, folders)
+    """Call a function and interrupt it at a place; return the interrupter.
+
+    An Exception may be taken for one of a callback or a key, and reported.
+    """
+    interrupter = Interrupter(at, folders, error)
     before, collects = sys.gettrace(), gc.isenabled()
     gc.disable()  # it would free what earlier tests have left: an interrupt of that is swallowed
     sys.settrace(interrupter)
     try:
         function()
-    except KeyboardInterrupt:
+    except error:
         sys.settrace(before)
         assert interrupter.fired
     else:
         sys.settrace(before)
-        assert not interrupter.fired, f"the interrupt at {interrupter.where} was swallowed"
+        swallowed = interrupter.fired and not issubclass(error, Exception)
+        assert not swallowed, f"the interrupt at {interrupter.where} was swallowed"
     finally:
         if collects:
             gc.enable()

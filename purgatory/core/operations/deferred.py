@@ -17,13 +17,16 @@ from purgatory.core.operations.future import (
 from purgatory.core.operations.keyed import KeyedOperation, end_by_hand
 from purgatory.core.operations.operation import check_not_forked
 from purgatory.core.operations.operation_state import (
+    CALLBACKS_DONE,
     COMPLETED,
     FAILED,
+    ON_COMPLETE_CALLED,
     RELEASED,
     enter,
     first_of,
     leave,
 )
+from purgatory.core.operations.outcome_race import call_next
 from purgatory.errors import OperationCancelled, OperationExpired
 from timingwheel.lowlevel import COMPILED, to_ns
 
@@ -154,9 +157,16 @@ class DeferredOperation(KeyedOperation):
         self._watch_keys = ()
 
     def _op_on_raised(self, error: Exception) -> None:
-        """Resolve the future: no further callback will."""
-        if self.is_unresolved():
-            self.resolve(None, error)
+        """Resolve the future: no further callback will.
+
+        The callback is called again, for a signal handler may have raised the error.
+        """
+        if self._op_stage == CALLBACKS_DONE and self.is_unresolved():
+            self._op_stage = ON_COMPLETE_CALLED
+            try:
+                call_next(self)
+            except Exception:  # noqa: BLE001  # its own error
+                self.resolve(None, error)
 
     def _op_on_interrupted(self) -> None:
         # The interrupt may have come before all waiting threads were told: they would hang.

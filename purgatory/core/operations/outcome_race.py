@@ -196,8 +196,8 @@ def try_set_outcome(operation: OperationState, outcome: Outcome) -> bool:
 def finalize(operation: OperationState, outcome: Outcome) -> None:
     """Take the operation off wheel and watch lists, and run its callbacks. Only by the winner.
 
-    Idempotent: after an interrupt, a second call does the rest. Callbacks run even if the release
-    fails; then the error is raised.
+    Idempotent: after an interrupt, a second call does the rest. An error of the release is raised
+    at the end: a second attempt does the rest after the error of a signal handler.
     """
     attempts = 0
     failure: Exception | None = None
@@ -205,10 +205,14 @@ def finalize(operation: OperationState, outcome: Outcome) -> None:
         attempts += 1
         try:
             _release(operation, outcome)
-        except Exception as error:  # noqa: BLE001  # it is raised below
-            if attempts == MAX_ATTEMPTS or not isinstance(error, MemoryError):
+        except MemoryError as error:
+            if attempts == MAX_ATTEMPTS:
                 failure = error
                 operation._op_stage = RELEASED
+        except Exception as error:  # noqa: BLE001  # it is raised below
+            if failure is not None:
+                operation._op_stage = RELEASED
+            failure = error
     run_actions(operation)
     if failure is not None:
         raise failure
@@ -387,7 +391,7 @@ def run_next_callback(operation: OperationState) -> int:
             return DEFERRED
         nesting.depth += 1
     try:
-        _call_next(operation)
+        call_next(operation)
     except Exception as error:  # noqa: BLE001  # user code
         operation._op_on_raised(error)
         report(operation, error)
@@ -406,7 +410,7 @@ def run_next_callback(operation: OperationState) -> int:
     return CALLED
 
 
-def _call_next(operation: OperationState) -> None:
+def call_next(operation: OperationState) -> None:
     """Mark each callback just before calling it, without a call in between."""
     outcome = operation._op_outcome
     if outcome is EXPIRED and operation._op_stage != ON_COMPLETE_CALLED:

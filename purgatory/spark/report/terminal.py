@@ -1,4 +1,4 @@
-"""Prints a report in the terminal, for 80 columns or more.
+"""Prints a report in the terminal, mostly in 80 columns.
 
 Call from the thread that owns the console.
 """
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _MAX_KEYS = 5
 _NAME_WIDTH = 8  # least columns of a name
+_ANY_WIDTH = 1000
 
 
 def print_report(report: Report, console: Console) -> None:
@@ -107,5 +108,17 @@ def _print(
             table.add_column(head, overflow="fold", min_width=_NAME_WIDTH)
     for first, *rest in rows:
         table.add_row(Text(name(first, 32)), *rest)
+    width = console.width
+    console.width = max(width, _least_width(table, console))
     console.print(table)
+    console.width = width
     console.print()
+
+
+def _least_width(table: Table, console: Console) -> int:
+    """Return the width that shows all figures: rich would leave out the names."""
+    names = table.columns[0]
+    names.max_width = _NAME_WIDTH
+    least = console.measure(table, options=console.options.update(width=_ANY_WIDTH)).maximum
+    names.max_width = None
+    return least

@@ -1,4 +1,4 @@
-"""A KeyboardInterrupt at every place where it can come: no effect is lost or repeated."""
+"""An interrupt at every place where one can come: no effect is lost or repeated."""
 
 import gc
 
@@ -6,7 +6,13 @@ import pytest
 
 from purgatory import KeyedOperation, Outcome
 from purgatory.core.operations import outcome_race
-from tests.testing.interrupts import GROUND_FLOOR, PURGATORY, TIMINGWHEEL, interrupted_at
+from tests.testing.interrupts import (
+    GROUND_FLOOR,
+    PURGATORY,
+    TIMINGWHEEL,
+    TimeLimit,
+    interrupted_at,
+)
 from tests.testing.keys import Key
 from tests.testing.purgatory_harness import Hooked, PurgatoryHarness, Recorder
 from timingwheel import COMPILED
@@ -210,6 +216,8 @@ class Scene:
         assert all(op.calls == ENDS[repr(op).split()[1].rstrip(",")] for op in self.ops)
         assert all(op.done() for op in self.ops)
         assert all(future.done() for future in self.futures)
+        ended = [future for future in self.futures if not future.cancelled()]
+        assert not any(isinstance(future.exception(), TimeLimit) for future in ended)
 
 
 ACTIONS = [
@@ -229,8 +237,14 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize(("action", "folders"), PLACES)
-def test_an_interrupt_at_every_place(action, folders, monkeypatch):
+# Within `__eq__` of a key a TimeLimit counts as the key's error, whose entry stays behind.
+CASES = [(*place, KeyboardInterrupt) for place in PLACES] + [
+    (*place, TimeLimit) for place in PLACES if place[0] != "submit_nested"
+]
+
+
+@pytest.mark.parametrize(("action", "folders", "error"), CASES)
+def test_an_interrupt_at_every_place(action, folders, error, monkeypatch):
     """After an interrupt at any place, counts, callbacks, lists and wheel agree."""
     monkeypatch.setattr(outcome_race, "MAX_NESTED", 2)
     at, fired, broken = 0, True, []
@@ -238,7 +252,7 @@ def test_an_interrupt_at_every_place(action, folders, monkeypatch):
         at += 1
         scene = Scene()
         getattr(scene, f"prepare_{action}", list)()
-        interrupter = interrupted_at(at, getattr(scene, action), folders)
+        interrupter = interrupted_at(at, getattr(scene, action), folders, error)
         fired = interrupter.fired
         try:
             scene.verify()

@@ -19,6 +19,23 @@ def test_terminal_shows_names_as_they_are():
     assert text.count("10\N{NO-BREAK SPACE}ms") >= 2
 
 
+def test_all_columns_leave_room_for_the_names():
+    """A table of all columns is wider than the terminal: rich left out the kinds there."""
+    rows = tuple(
+        summary(k)._replace(
+            submitted=12_480, operations=12_345, completed=9_000, failed=534, expired=2_483,
+            cancelled=328, completed_waited_ms=(26, 109, 1140, 1857), lateness_ms=(1_234,) * 4,
+        )
+        for k in (ALL, Kind(False, "payment"), Kind(False, "parcel"))
+    )  # fmt: skip
+    out = StringIO()
+    print_report(report("b", "c", summaries=rows, findings=()), Console(file=out, width=80))
+    tables = out.getvalue().partition("Operations")[2].partition("Hottest keys")[0]
+    assert all(tables.count(text) == 1 for text in ("payment", "parcel"))
+    assert (tables.count("1.86 s"), tables.count("1.23 s")) == (3, 3)
+    assert "\N{HORIZONTAL ELLIPSIS}" not in tables
+
+
 @pytest.mark.parametrize("busy", [True, False])
 def test_terminal_of_eighty_columns_cuts_no_figure(busy):
     """Names are folded instead; columns of zeros only are left out."""

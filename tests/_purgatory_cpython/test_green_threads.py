@@ -1,4 +1,4 @@
-"""A process in which gevent has patched threads is refused, by one clear error."""
+"""A process in which gevent or eventlet has patched threads is refused, by one clear error."""
 
 import importlib.util
 import subprocess
@@ -7,8 +7,9 @@ import types
 
 import pytest
 
-from _purgatory_cpython.gevent import refuse_gevent
+from _purgatory_cpython.green_threads import refuse_green_threads
 from _purgatory_cpython.threads import InterruptibleThread
+from mq import Mailbox
 from purgatory.service.platform import REAL_PLATFORM
 
 #: Stands for gevent.monkey after `patch_all`; the real one replaces the threads of the tests.
@@ -63,12 +64,27 @@ def test_patched_later(monkey):
 def test_without_gevent(monkeypatch):
     """Nothing is asked where gevent is not loaded."""
     monkeypatch.delitem(sys.modules, "gevent.monkey", raising=False)
-    refuse_gevent(ImportError)
+    refuse_green_threads(ImportError)
+
+
+@pytest.mark.parametrize(
+    ("patched", "refused"), [("thread", True), ("select", True), ("os", False)]
+)
+def test_eventlet(patched, refused, monkeypatch):
+    """A patch of eventlet is refused in the same way."""
+    patcher = types.ModuleType("eventlet.patcher")
+    patcher.is_monkey_patched = {patched}.__contains__
+    monkeypatch.setitem(sys.modules, "eventlet.patcher", patcher)
+    if refused:
+        with pytest.raises(ImportError, match=f"eventlet has patched {patched}: "):
+            refuse_green_threads(ImportError)
+    else:
+        refuse_green_threads(ImportError)
 
 
 def test_client_patched_later(monkey):
-    """A client and a server say that gevent has patched threads, before they use what is gone."""
-    for make in (REAL_PLATFORM.doorbell, lambda: REAL_PLATFORM.thread(None, "a thread")):
+    """Clients, servers and mailboxes say who has patched threads, before they use what is gone."""
+    for make in (REAL_PLATFORM.doorbell, lambda: REAL_PLATFORM.thread(None, "a thread"), Mailbox):
         with pytest.raises(RuntimeError, match="gevent has patched threading"):
             make()
 
