@@ -93,7 +93,7 @@ class Session:
         #: Most items of a message.
         self.max_items: int = CALLS_PER_MESSAGE
         self.welcome: protocol.Welcome | None = None  # of this connection
-        #: The server's permanent refusal.
+        #: The server's permanent refusal, or what ended the client.
         self.failure: ServiceError | None = None
         #: The I/O thread must replace the connection.
         self.connection_lost: bool = False

@@ -250,7 +250,12 @@ class Worker:
         self._thread = InterruptibleThread(
             target=self._run_in_thread, name=f"{self.name}-worker", daemon=True
         )
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:  # no thread is left
+            self._thread = None
+            self._run_lock.release()
+            raise
 
     def _run_in_thread(self) -> None:
         try:

@@ -138,7 +138,7 @@ class WorkerLoop:
         return min(seconds, max(0.0, self._phase_end - self._monotonic()))
 
     def step(self) -> None:
-        """See `Loop`. Raises the server's refusal of the request for jobs."""
+        """See `Loop`. Raises the server's refusal, and what ended the client."""
         self._ends.send_again()
         if self._phase is _Phase.WORKING:
             self._work()
@@ -168,6 +168,8 @@ class WorkerLoop:
         self._look_at_demand(unfinished)
         self._give_back_late(unfinished)
         self._demand.check_answer()
+        if self._calls.failure is not None:  # after the answer: no job will come
+            raise self._calls.failure
 
     def _tell_begun(self) -> None:
         leases = self._held.take_untold()

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 import purgatory
+from _purgatory_cpython.threads import InterruptibleThread
 from purgatory.service import AsyncClient, Client, OperationIdTaken, Worker
 from purgatory.service.server.leases import job_requests
 from purgatory.service.worker import demand
@@ -390,6 +391,23 @@ def test_what_ends_its_thread(caplog):
     with pytest.raises(ZeroDivisionError):
         worker.wait(HANG)
     assert "worker 'jobs' ends: division by zero" in caplog.text
+
+
+def test_a_thread_that_cannot_be_started(monkeypatch):
+    """The worker does not run, and can be started later."""
+
+    def fail(thread):
+        raise RuntimeError("can't start new thread")
+
+    worker = Worker("tcp://127.0.0.1:1", name="jobs")
+    worker.on("a")(print)
+    with monkeypatch.context() as patch:
+        patch.setattr(InterruptibleThread, "start", fail)
+        with pytest.raises(RuntimeError, match="new thread"):
+            worker.start()
+    worker.stop()
+    worker.start()
+    assert worker.wait(HANG)
 
 
 @pytest.mark.parametrize("others", ["plain", "async"])

@@ -8,7 +8,7 @@ import pytest
 from purgatory.service.client.calls import Keeping
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.encoding import unpack
-from purgatory.service.errors import StoreFailed, WorkerStuck
+from purgatory.service.errors import NotAllowed, StoreFailed, WorkerStuck
 from purgatory.service.job_messages import CancelLeases
 from purgatory.service.platform import Platform
 from purgatory.service.protocol import How, Lease, LeasedJob
@@ -25,6 +25,7 @@ class Calls:
     def __init__(self):
         self.links, self.kept, self.ended, self.begun = [], [], [], []
         self.max_result_bytes = 100
+        self.failure = None
 
     def begin(self, leases):
         self.begun += [lease.number for lease in leases]
@@ -104,6 +105,14 @@ class Bench:
 @pytest.fixture
 def bench():
     return Bench()
+
+
+def test_a_client_that_is_refused_later(bench):
+    """On a new connection, say: a worker without jobs, too, ends with the error."""
+    bench.pass_time(1)
+    bench.calls.failure = NotAllowed("no")
+    with pytest.raises(NotAllowed):
+        bench.pass_time(1)
 
 
 def test_a_lease_is_kept_at_a_third_of_it(bench):
