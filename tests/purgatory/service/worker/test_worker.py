@@ -1,9 +1,11 @@
 """Workers against a server in this process."""
 
 import asyncio
+import itertools
 import queue
 import threading
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -13,6 +15,7 @@ from purgatory.service import AsyncClient, Client, OperationIdTaken, Worker
 from purgatory.service.server.leases import job_requests
 from purgatory.service.worker import demand
 from tests.testing.eventually import eventually
+from tests.testing.interrupts import GROUND_FLOOR, interrupted_at
 from tests.testing.purgatory_harness import HANG, free_port
 
 
@@ -369,6 +372,36 @@ def test_it_sleeps_between_steps():
     worker._wake = both
     worker._drive(both)
     assert both.calls == [("wait", 7.0), "clear", "step"] * 2
+
+
+class Steps:
+    """A loop that is over after two steps, and never waits."""
+
+    left = 2
+
+    def sleep_seconds(self):
+        return 0.0
+
+    def finished(self):
+        return not self.left
+
+    def step(self):
+        self.left -= 1
+
+
+def test_an_interrupt_while_it_sleeps():
+    """At any place: other threads, and the end of the run, can wake the worker."""
+    for n in itertools.count(1):
+        worker = Worker("tcp://127.0.0.1:1", name="jobs")
+        drive = partial(worker._drive, Steps())
+        interrupter = interrupted_at(n, drive, (threading.__file__, GROUND_FLOOR))
+        waking = threading.Thread(target=worker._wake.set, daemon=True)
+        waking.start()
+        waking.join(HANG)
+        assert not waking.is_alive()
+        if not interrupter.fired:
+            break
+    assert n > 2
 
 
 def test_a_server_that_refuses(server, monkeypatch):
