@@ -283,7 +283,8 @@ class WorkerLoop:
         for held in jobs:
             held.asked_at = now
             on_kept = partial(self._on_kept, held, held.token, now)
-            self._calls.keep(held.lease, HandledReply(on_kept))
+            with contextlib.suppress(Unavailable):  # `_work` raises what ended the client
+                self._calls.keep(held.lease, HandledReply(on_kept))
 
     def _on_kept(self, held: HeldJob, token: int, asked_at: float, reply: Any) -> None:
         if reply.exception() is not None or held.token != token or held.is_ending:
