@@ -138,6 +138,7 @@ class JournalFiles(Generic[RowT]):
         self._pause = (pace or WritePace()).pause
         self._file_mode, self._directory_mode = (0o600, 0o700) if private else (0o666, 0o777)
         self._new_names = itertools.count()
+        self._unsynced: Path | None = None  # its name may not be on disk: its rows come again
         try:
             make_directory(directory, self._directory_mode)
             self._remove_unfinished()
@@ -186,17 +187,20 @@ class JournalFiles(Generic[RowT]):
         hidden = directory / f"{_UNFINISHED}{os.getpid()}-{next(self._new_names)}"
         first, last = portions[0].numbers[0], portions[-1].numbers[-1]
         try:
+            if self._unsynced is not None:
+                self._unsynced.unlink(missing_ok=True)
             make_directory(directory, self._directory_mode)
+            self._unsynced = directory / f"{self._source}-{first:020}-{last:020}.parquet"
             try:
                 self._write_hidden(hidden, portions)
-                hidden.replace(directory / f"{self._source}-{first:020}-{last:020}.parquet")
+                hidden.replace(self._unsynced)
             except BaseException:
                 hidden.unlink(missing_ok=True)
                 raise
             fsync(directory)
         except OSError as error:
             raise _journal_error(error, hidden) from error
-        self.last = last
+        self.last, self._unsynced = last, None
 
     def _write_hidden(self, path: Path, portions: list[_Portion[RowT]]) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC

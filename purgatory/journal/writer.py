@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from collections import deque
+from copy import copy
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -92,7 +93,7 @@ class JournalWriter(Generic[T]):
         Raises JournalError after `close`, and while too much waits for a failing disk.
         """
         if self._error is not None and len(self._posted) + len(self._rows) >= MAX_WAITING:
-            raise self._error
+            self._raise_failure()
         if self._mailbox.closed:
             raise _closed()
         self._posted.append(item)
@@ -117,8 +118,7 @@ class JournalWriter(Generic[T]):
             self._flushes.discard(done)
         if not written:
             raise _closed()
-        if self._error is not None:
-            raise self._error
+        self._raise_failure()
 
     def close(self) -> None:
         """Write the rest and end the thread. Idempotent. Raises JournalError if rows are lost."""
@@ -128,8 +128,12 @@ class JournalWriter(Generic[T]):
         if threading.current_thread() is self._thread:  # in a finalizer
             return
         self._thread.join()
-        if self._error is not None:
-            raise self._error
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        error = self._error  # the thread may write meanwhile
+        if error is not None:
+            raise copy(error) from error  # each raise adds to an error's traceback
 
     def _send(self, command: _CheckQueue | _Flush | _StopWriter) -> None:
         try:
@@ -153,6 +157,8 @@ class JournalWriter(Generic[T]):
         write_at = time.monotonic() + self._seconds
         while True:
             command = self._mailbox.recv(max(0.0, write_at - time.monotonic()))
+            if isinstance(command, _StopWriter):
+                self._mailbox.close()  # now: a later post is refused, not lost
             # After receiving the command, to find all earlier posts.
             while self._posted:
                 self._rows.add(self._posted.popleft())

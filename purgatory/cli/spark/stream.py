@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from _purgatory_cpython.threads import InterruptibleEvent
 from purgatory.cli.options import (
     COUNT,
     DURATION,
@@ -27,6 +27,8 @@ from purgatory.printable import counted
 from purgatory.trace.path_conflicts import check_outputs
 
 if TYPE_CHECKING:
+    import threading
+
     from pyspark.sql import SparkSession
 
     from purgatory.spark.stream.entry import CheckpointEntry
@@ -181,7 +183,7 @@ def _stream(
 ) -> CheckpointEntry:
     stream_module = import_extra("purgatory.spark.stream.query", "spark")
     progress_module = import_extra("purgatory.spark.progress", "spark")
-    stopping = threading.Event()
+    stopping = InterruptibleEvent()  # for a signal handler
 
     def stop(_: int) -> None:
         """Stop the stream, with exit code 0; a second Ctrl-C interrupts."""

@@ -216,10 +216,13 @@ class AsyncClient:
         **options: _P.kwargs,
     ) -> _T:
         while not self._batcher.has_room():
+            room = self._batcher.room()
             try:
-                await self.result_of(self._batcher.room())
+                await self.result_of(room)
             except RequestTimeout as error:
                 raise self._batcher.busy() from error
+            finally:
+                self._batcher.leave(room)
         return await self.result_of(call(self._client, *arguments, **options))
 
     async def close(self, timeout: Duration | None = None) -> None:
@@ -309,7 +312,8 @@ class AsyncServiceFuture(asyncio.Future[Any]):
         """Cancel this future at once, and have the server cancel the operation."""
         cancelled = super().cancel(msg)
         if cancelled:
-            self._owner._client.cancel_later(self.op_id)
+            with contextlib.suppress(Unavailable):  # the client is closed
+                self._owner._client.cancel_later(self.op_id)
         return cancelled
 
 

@@ -3,8 +3,8 @@
 A call joins the open batch, or opens a new batch, which wakes the I/O thread: once for many calls.
 A batch holds calls of one kind, so calls of a thread stay in order.
 
-Any thread may use `add`, `has_room`, `room`, `wait_for_room` and `busy` of `CallBatcher`; the rest
-is for the thread with the `Turn`.
+Any thread may use `add`, `has_room`, `room`, `leave`, `wait_for_room` and `busy` of `CallBatcher`;
+the rest is for the thread with the `Turn`.
 """
 
 import threading
@@ -114,7 +114,7 @@ class CallBatcher:
         self._room_lock: threading.RLock = threading.RLock()
         # Sent or failed. Written by the thread with the `Turn`.
         self._finished_calls = 0
-        self._waiting: list[ReplyFuture[None]] = []  # for room
+        self._waiting: dict[ReplyFuture[None], None] = {}  # for room
 
     def renew_locks(self) -> None:
         """See `LockOwner`."""
@@ -152,10 +152,10 @@ class CallBatcher:
         return self.calls_added - self._finished_calls <= self._backlog or self._is_closed()
 
     def room(self) -> ReplyFuture[None]:
-        """Return a future that is resolved once `has_room`."""
+        """Return a future that is resolved once `has_room`; see `leave`."""
         future: ReplyFuture[None] = ReplyFuture()
         with self._room_lock:
-            self._waiting.append(future)
+            self._waiting[future] = None
         self._wake_waiting()
         return future
 
@@ -163,10 +163,18 @@ class CallBatcher:
         """Block the caller until `has_room`. Raises ClientBusy after `seconds`."""
         if self.has_room() or not self.may_wait():
             return
+        room = self.room()
         try:
-            self.room().result(seconds)
+            room.result(seconds)
         except TimeoutError as error:
             raise self.busy() from error
+        finally:
+            self.leave(room)
+
+    def leave(self, room: ReplyFuture[None]) -> None:
+        """Forget a future of `room`: its caller waits no longer."""
+        with self._room_lock:
+            self._waiting.pop(room, None)
 
     def busy(self) -> ClientBusy:
         """Return the error of a call without room."""
@@ -185,7 +193,7 @@ class CallBatcher:
             with self._room_lock:
                 if not self._waiting:
                     return
-                future = self._waiting.pop()
+                future, _ = self._waiting.popitem()
             resolve(future, None)
 
 

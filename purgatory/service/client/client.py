@@ -357,7 +357,7 @@ class Client(LaterCalls):
         if self._io_thread.lead(None, seconds):
             return
         answered: ReplyFuture[None] = ReplyFuture()
-        self._io_thread.post(FlushCommand(lambda: answered.set_result(None)))
+        self._io_thread.post(FlushCommand(answered))
         self._wait(answered, timeout)
 
     def _refuse_in_callback(self) -> None:

@@ -120,10 +120,14 @@ class ServerConnection:
             seconds = self._route.attempt_s(self._options.lost_after_s)
             self._attempt_until = self._monotonic() + seconds
         self._monitor = self._socket.get_monitor_socket(events)
-        self._socket.connect(self._route.current)
-        self.descriptors = self._socket.FD, self._monitor.FD
-        for descriptor in self.descriptors:
-            self._doorbell.register(descriptor)
+        try:
+            self._socket.connect(self._route.current)
+            self.descriptors = self._socket.FD, self._monitor.FD
+            for descriptor in self.descriptors:
+                self._doorbell.register(descriptor)
+        except BaseException:  # left open, it would keep the context from its end
+            self._monitor.close(0)
+            raise
         self.frames_pending = self.monitor_pending = True
 
     def _disconnect(self, lost: bool) -> None:
@@ -182,8 +186,7 @@ class ServerConnection:
         """Do what is due: connect, receive, send."""
         if self.reconnect_at is not None:
             if self._monotonic() >= self.reconnect_at:
-                self.open()
-                self.reconnect_at = None
+                self._reopen()
             return
         if self.monitor_pending:
             self._read_monitor()
@@ -197,6 +200,19 @@ class ServerConnection:
             self.drop(why, RECONNECT_DELAY_S)
         else:
             self._look_for_life()
+
+    def _reopen(self) -> None:
+        """Connect again; at an address that ZeroMQ does not take, listed or named, go on."""
+        try:
+            self.open()
+        except zmq.ZMQError as error:
+            if not self._route.has_choice:
+                raise
+            self.error = f"cannot connect: {error.strerror}"
+            pause_s = max(self._route.advance(), RECONNECT_DELAY_S)
+            self.reconnect_at = self._monotonic() + pause_s
+        else:
+            self.reconnect_at = None
 
     def _look_for_life(self) -> None:
         if self.reconnect_at is not None:
@@ -225,7 +241,8 @@ class ServerConnection:
     def _open_scout(self, address: str) -> "zmq.Socket[bytes]":
         socket = self._context.socket(zmq.DEALER)
         self._options.configure(socket, address)
-        socket.connect(address)
+        with contextlib.suppress(zmq.ZMQError):  # at a bad address no server answers
+            socket.connect(address)
         return socket
 
     def send_call(self, request: RequestType, call: Call) -> bool:

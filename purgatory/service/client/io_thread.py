@@ -22,7 +22,14 @@ from typing import Any, Final
 from _purgatory_cpython.fork import FORK_COUNTER
 from mq import Mailbox, MailboxClosed
 from purgatory.core.operations.future import PENDING
-from purgatory.service.client.calls import Call, CallBatch, CallBatcher, RequestType
+from purgatory.service.client.calls import (
+    Call,
+    CallBatch,
+    CallBatcher,
+    RequestType,
+    reject,
+    resolve,
+)
 from purgatory.service.client.connection import RECONNECT_DELAY_S, ServerConnection
 from purgatory.service.client.futures import MADE_BEFORE_FORK, ReplyFuture
 from purgatory.service.client.outcomes import OutcomeHandled
@@ -43,9 +50,9 @@ COMMANDS_PER_STEP: Final = 64
 
 @dataclass(slots=True)
 class FlushCommand:
-    """Call `done` when all earlier calls are answered."""
+    """Resolve `answered` when all earlier calls are answered."""
 
-    done: Callable[[], object]
+    answered: ReplyFuture[None]
 
 
 @dataclass(slots=True)
@@ -217,7 +224,7 @@ class ClientIOThread:
         finally:
             self.turn.give_up()
         for flush in answered:  # without the turn: the caller needs the turn
-            flush.done()
+            resolve(flush.answered, None)
 
     def _look_at_descriptors(self) -> None:
         for descriptor in self._doorbell.ready():
@@ -370,6 +377,7 @@ class ClientIOThread:
         with contextlib.suppress(MailboxClosed):
             while True:
                 self._take_commands()
+        is_answered = not self._session.busy
         self._session.fail(self._error)
         self.batcher.set_finished_calls(self._session.finished_calls)
         flushes = self._take_answered_flushes()
@@ -377,4 +385,7 @@ class ClientIOThread:
         self._doorbell.close()
         self.turn.give_up()
         for flush in flushes:
-            flush.done()
+            if is_answered:
+                resolve(flush.answered, None)
+            else:
+                reject(flush.answered, self._closed_error())

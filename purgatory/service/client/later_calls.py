@@ -35,6 +35,7 @@ from purgatory.service.client.repeats.later_repeat_calls import LaterRepeatCalls
 from purgatory.service.client.session import Session
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.client.worker_link import WorkerLink
+from purgatory.service.errors import ServiceError
 from purgatory.service.forked_child import ClientLocks
 from purgatory.service.platform import Platform
 from purgatory.service.protocol import (
@@ -264,6 +265,11 @@ class JobCalls:
     def max_result_bytes(self) -> int | None:
         """See `Session.max_result_bytes`."""
         return self._session.max_result_bytes
+
+    @property
+    def failure(self) -> ServiceError | None:
+        """See `Session.failure`."""
+        return self._session.failure
 
     def begin(self, leases: list[Lease]) -> None:
         """Tell the server of begun handlers; no answer."""

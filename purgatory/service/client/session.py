@@ -8,6 +8,7 @@ enter a future before its call gets here.
 import itertools
 import logging
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any, Final
 
 from purgatory.service import protocol
@@ -92,7 +93,7 @@ class Session:
         #: Most items of a message.
         self.max_items: int = CALLS_PER_MESSAGE
         self.welcome: protocol.Welcome | None = None  # of this connection
-        #: The server's permanent refusal.
+        #: The server's permanent refusal, or what ended the client.
         self.failure: ServiceError | None = None
         #: The I/O thread must replace the connection.
         self.connection_lost: bool = False
@@ -158,7 +159,8 @@ class Session:
         """Add calls of one kind at the end."""
         if self.failure is not None:
             self.finished_calls += len(calls)
-            fail_calls(calls, self.failure)
+            # A copy: each raise adds to an error's traceback.
+            self._fail_batch(CallBatch(request, [*calls]), copy(self.failure))
             return
         self._unsent.add(request, calls)
 

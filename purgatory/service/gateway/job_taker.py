@@ -55,6 +55,11 @@ class JobTaker:
         self._has_ended = False
 
     @property
+    def has_failed(self) -> bool:
+        """Whether its connection takes no more requests."""
+        return self._client.refusal is not None
+
+    @property
     def is_idle(self) -> bool:
         """Whether no request waits."""
         return not self._waiting
@@ -153,6 +158,9 @@ class JobTakers:
     def of(self, ask: Ask) -> JobTaker:
         """Return the taker for an `Ask`. Raises ApiError."""
         taker = self._takers.pop(ask, None)
+        if taker is not None and taker.has_failed:
+            self._end(taker)
+            taker = None
         if taker is None:
             self._make_room()
             taker = JobTaker(self._connect(), ask)
@@ -170,7 +178,10 @@ class JobTakers:
                 f"requests wait for {len(self._takers)} different sets of kinds, attempts and "
                 f"leases; expected at most {MAX_TAKERS}",
             )
-        task = asyncio.ensure_future(self._takers.pop(idle).close())
+        self._end(self._takers.pop(idle))
+
+    def _end(self, taker: JobTaker) -> None:
+        task = asyncio.ensure_future(taker.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 

@@ -71,8 +71,8 @@ class OutcomeFeed:
 
     @contextlib.contextmanager
     def _taking(self) -> Iterator[None]:
-        self._takers += 1
         taker = self._taker = self._taker or self._connect(lambda _: LEAVE)
+        self._takers += 1
         try:
             yield
         finally:

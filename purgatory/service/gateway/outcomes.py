@@ -53,12 +53,11 @@ async def follow(
     start = min(int(last_event_id), _LAST) if is_number else after
     takes = caller.access.has(VERBS[Acknowledge].right)
     async with contextlib.aclosing(caller.feed.read(start, _QUIET_S, takes=takes)) as outcomes:
-        async for outcome in outcomes:
-            try:
+        # The token was revoked, or the server refuses; the answer has begun.
+        with contextlib.suppress(ApiError, ServiceError):
+            async for outcome in outcomes:
                 caller.check()
-            except (ApiError, ServiceError):
-                return  # the token was revoked; the answer has begun
-            yield b":\n\n" if outcome is None else _event(outcome)
+                yield b":\n\n" if outcome is None else _event(outcome)
 
 
 def _event(outcome: OutcomeMessage) -> bytes:

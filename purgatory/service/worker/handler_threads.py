@@ -134,8 +134,13 @@ class HandlerThreads:
     def _run(self, held: HeldJob) -> None:
         if not self._handlers[held.leased.kind].is_async:
             self._queue.put(held)
-        elif self._loop is not None:
-            self._loop.call_soon_threadsafe(self._start_task, held)
+        else:
+            self._call_in_loop(self._start_task, held)
+
+    def _call_in_loop(self, callback: Callable[..., object], *arguments: HeldJob) -> None:
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # it is closed: the worker has stopped
+                self._loop.call_soon_threadsafe(callback, *arguments)
 
     def _work(self) -> None:
         thread = threading.current_thread()
@@ -159,8 +164,8 @@ class HandlerThreads:
             self._threads.remove(held.thread)
             self._start_worker_thread()
             self._free(held)
-        elif self._loop is not None:
-            self._loop.call_soon_threadsafe(self._lose_task, held)
+        else:
+            self._call_in_loop(self._lose_task, held)
 
     def _lose_task(self, held: HeldJob) -> None:
         self._room.release()
@@ -170,8 +175,8 @@ class HandlerThreads:
 
     def cancel(self, held: HeldJob) -> None:
         """Cancel a running coroutine; a thread is not stopped."""
-        if held.task is not None and self._loop is not None:
-            self._loop.call_soon_threadsafe(held.task.cancel)
+        if held.task is not None:
+            self._call_in_loop(held.task.cancel)
 
     def _error_of(self, held: HeldJob) -> BaseException | None:
         """Run a handler; return its exception, SystemExit included."""
@@ -231,8 +236,7 @@ class HandlerThreads:
         """End the threads, and cancel running coroutines."""
         for _ in range(self._concurrency):
             self._queue.put(None)
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._cancel_tasks)
+        self._call_in_loop(self._cancel_tasks)
         end = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))

@@ -4,6 +4,7 @@ Any thread may call `send` and `give_back`; `send_again` is for the worker's thr
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -63,7 +64,8 @@ class LeaseReturns:
         self._counts = counts
         self._on_all_answered = on_all_answered
         self._on_again = on_again
-        self._again: list[tuple[HeldJob, LeaseEnd]] = []  # for `send_again`
+        # For `send_again`. The I/O thread adds meanwhile: no other list takes its place.
+        self._again: deque[tuple[HeldJob, LeaseEnd]] = deque()
         self._unanswered: set[HandledReply[bool]] = set()
 
     @property
@@ -73,9 +75,8 @@ class LeaseReturns:
 
     def send_again(self) -> None:
         """Send the ends that the store did not take."""
-        again, self._again = self._again, []
-        for held, end in again:
-            self.send(held, end)
+        for _ in range(len(self._again)):
+            self.send(*self._again.popleft())
 
     def give_back(self, jobs: list[HeldJob]) -> None:
         """Return jobs to the server without an attempt."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, Self, TypeVar
 
 from _purgatory_cpython import at_exit
-from _purgatory_cpython.threads import InterruptibleThread
+from _purgatory_cpython.threads import InterruptibleEvent, InterruptibleThread
 from purgatory.service.client.arguments import (
     Duration,
     check_methods,
@@ -110,7 +110,7 @@ class Worker:
 
     def _reset(self) -> None:
         self._loop: WorkerLoop | None = None
-        self._wake = threading.Event()
+        self._wake = InterruptibleEvent()
         self._stop_seconds: float | None = None  # set by `stop`
         self._failure: Exception | None = None  # of the thread
 
@@ -250,7 +250,12 @@ class Worker:
         self._thread = InterruptibleThread(
             target=self._run_in_thread, name=f"{self.name}-worker", daemon=True
         )
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:  # no thread is left
+            self._thread = None
+            self._run_lock.release()
+            raise
 
     def _run_in_thread(self) -> None:
         try:

@@ -138,7 +138,7 @@ class WorkerLoop:
         return min(seconds, max(0.0, self._phase_end - self._monotonic()))
 
     def step(self) -> None:
-        """See `Loop`. Raises the server's refusal of the request for jobs."""
+        """See `Loop`. Raises the server's refusal, and what ended the client."""
         self._ends.send_again()
         if self._phase is _Phase.WORKING:
             self._work()
@@ -168,6 +168,8 @@ class WorkerLoop:
         self._look_at_demand(unfinished)
         self._give_back_late(unfinished)
         self._demand.check_answer()
+        if self._calls.failure is not None:  # after the answer: no job will come
+            raise self._calls.failure
 
     def _tell_begun(self) -> None:
         leases = self._held.take_untold()
@@ -281,7 +283,8 @@ class WorkerLoop:
         for held in jobs:
             held.asked_at = now
             on_kept = partial(self._on_kept, held, held.token, now)
-            self._calls.keep(held.lease, HandledReply(on_kept))
+            with contextlib.suppress(Unavailable):  # `_work` raises what ended the client
+                self._calls.keep(held.lease, HandledReply(on_kept))
 
     def _on_kept(self, held: HeldJob, token: int, asked_at: float, reply: Any) -> None:
         if reply.exception() is not None or held.token != token or held.is_ending:

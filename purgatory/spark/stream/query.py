@@ -30,6 +30,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
+from _purgatory_cpython.threads import InterruptibleEvent
 from purgatory.spark.errors import RejectedRows, SparkError, error_message, wrapping_spark_errors
 from purgatory.spark.session import temporary_settings
 from purgatory.spark.stream import processor
@@ -111,7 +112,7 @@ class Stream:
         self._checkpoint.begin(self._choose_shards(shards))
         self._packed = self._pack(rows)
         self._idle = IdleClock(self._checkpoint.control, tuple(self._sources), idle_seconds)
-        self._stopping = stopping or threading.Event()
+        self._stopping = stopping or InterruptibleEvent()
         self._failure: BaseException | None = None  # of a batch, as Spark keeps only its text
 
     @property

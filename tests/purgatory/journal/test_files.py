@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -261,6 +262,24 @@ class TestErrors:
         assert (table.last, on_disk(tmp_path)) == (0, [])
         table.append(numbered(1, 2))
         assert (table.last, len(on_disk(tmp_path))) == (2, 2)
+
+    def test_a_name_that_is_not_synced(self, tmp_path, monkeypatch):
+        """The rows come again, in another file; the file whose name may be lost is removed."""
+        table = JournalFiles(tmp_path, EVENTS, "abc")
+        table.append(numbered(0))
+        fsync = os.fsync
+
+        def fails(descriptor):
+            if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+                raise OSError(5, "Input/output error")
+            fsync(descriptor)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", fails)
+            with pytest.raises(JournalError, match="Input/output error"):
+                table.append(numbered(0, first=2))
+        table.append(numbered(0, 0, first=2))
+        assert (table.last, [number for number, *_ in on_disk(tmp_path)]) == (3, [1, 2, 3])
 
     def test_a_file_in_the_way(self, tmp_path):
         """A directory that cannot be made raises a JournalError that names it."""

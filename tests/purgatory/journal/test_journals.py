@@ -299,6 +299,7 @@ class TestDiskThatFails:
                 harness.purgatory.defer("k")
             harness.purgatory.complete("k")
             assert len(harness.errors) == 3
+            assert len({error for error, _ in harness.errors}) == 3  # each alone
             with pytest.raises(JournalError, match="No space left"):
                 journal.close()
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from purgatory.journal.files import WritePace
+from purgatory.journal.files import JournalError, WritePace
 from purgatory.journal.writer import BATCH, JournalWriter
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
@@ -65,3 +65,23 @@ def test_more_to_write_makes_it_urgent(rows, writer):
     assert not rows.pace.is_urgent()
     writer.post(1)
     assert rows.written.wait(HANG)
+
+
+class LateRows(EndlessRows):
+    """Rows during whose last write another comes."""
+
+    def write(self):
+        self.kept = 0
+        try:
+            self.post(1)
+        except JournalError as error:
+            self.refused = error
+
+
+def test_a_row_that_comes_during_the_last_write():
+    """It is refused: the thread would not write it."""
+    rows = LateRows(WritePace())
+    writer = JournalWriter(rows, 1e6, rows.pace)
+    rows.post = writer.post
+    writer.close()
+    assert str(rows.refused) == "the journal is closed"

@@ -8,7 +8,7 @@ from purgatory.service.client.calls import Keeping
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.client.later_calls import JobCalls
 from purgatory.service.client.worker_link import WorkerLink
-from purgatory.service.errors import Unavailable
+from purgatory.service.errors import ServiceError, Unavailable
 from purgatory.service.protocol import How, Lease, LeasedJob, LeaseEnd
 
 
@@ -66,6 +66,11 @@ class WatchedCalls(JobCalls):
     def max_result_bytes(self) -> int | None:
         """See `JobCalls`."""
         return self._calls.max_result_bytes
+
+    @property
+    def failure(self) -> ServiceError | None:
+        """See `JobCalls`."""
+        return self._calls.failure
 
     def begin(self, leases: list[Lease]) -> None:
         """See `JobCalls`."""

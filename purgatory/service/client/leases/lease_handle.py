@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Self
 
+from _purgatory_cpython.threads import InterruptibleEvent
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.client.leases.lease_calls import LeaseCalls
 from purgatory.service.client.leases.lease_owner import LeaseOwner, LeaseTerms
@@ -25,10 +26,10 @@ class LeaseHandle(LeaseOwner):
     def __init__(self, calls: LeaseCalls, wait: Wait, terms: LeaseTerms) -> None:
         super().__init__(calls, terms)
         self._wait = wait
-        self.lost: threading.Event = threading.Event()
+        self.lost: threading.Event = InterruptibleEvent()
 
     def __enter__(self) -> Self:
-        woken = threading.Event()
+        woken = InterruptibleEvent()
         with self._in_queue(woken.set) as holder:
             self._acquire(holder, woken)
         return self
@@ -47,7 +48,7 @@ class LeaseHandle(LeaseOwner):
             if token is None:
                 woken.wait(calls.pass_time(woken.is_set, seconds))
                 woken.clear()
-        self.lost = threading.Event()
+        self.lost = InterruptibleEvent()
         self._keep(token, holder, asked_at, self.lost.set)
 
     def __exit__(self, *error: object) -> None:

@@ -100,9 +100,9 @@ class LeaseKeeper:
     def add(self, lease: KeptLease) -> None:
         """Keep a lease from now on."""
         with self._changed:
-            self._leases[lease.holder] = lease
             if not self._is_running:
                 self._start()
+            self._leases[lease.holder] = lease
             self._wake()
 
     def _start(self) -> None:

@@ -87,8 +87,9 @@ class LeaseOwner:
 
     def _keep(self, token: int, holder: str, asked_at: float, lose: Callable[[], None]) -> None:
         self.token = token
-        self._kept = KeptLease(self.name, holder, self._terms.keep_ms, asked_at, lose)
-        self._calls.keeper.add(self._kept)
+        kept = KeptLease(self.name, holder, self._terms.keep_ms, asked_at, lose)
+        self._calls.keeper.add(kept)
+        self._kept = kept  # last: if no thread is left to keep it, the handle holds none
 
     @contextlib.contextmanager
     def _before(self, deadline: float) -> Iterator[None]:

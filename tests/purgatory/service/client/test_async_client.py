@@ -92,6 +92,20 @@ def test_a_dropped_future(server):
     assert [type(told["exception"]) for told in logged] == [TooLarge]
 
 
+def test_a_cancellation_after_the_end_of_the_client():
+    """It raises nothing, although the loop has not heard of the end: so a task can be cancelled."""
+
+    async def main():
+        client = AsyncClient("tcp://127.0.0.1:9", timeout=HANG)
+        future = client.defer("k")
+        client._client.close(0)
+        assert future.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await future
+
+    asyncio.run(main())
+
+
 def test_async_lists(server):
     """Page by page, all of them or up to a limit, from a cursor on."""
     names = [f"op-{number}" for number in range(2 * PAGE + 5)]
@@ -185,6 +199,7 @@ def test_a_full_client_blocks_no_event_loop(full_client, verb):
             client.defer("k")
         with pytest.raises(ClientBusy, match=r"^2 calls are unsent$"):
             await waiting
+        assert not client._client._batcher._waiting
         await client.close(0)
 
     asyncio.run(main())

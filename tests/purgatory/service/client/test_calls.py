@@ -173,6 +173,7 @@ def test_a_caller_does_not_wait_for_ever(posted):
         posted.batcher.add(Submit, n, None)
     with pytest.raises(ClientBusy, match=r"^11 calls are unsent$"):
         posted.batcher.wait_for_room(0)
+    assert not posted.batcher._waiting
 
 
 def test_what_a_worker_is_told_of_its_leases():

@@ -339,8 +339,22 @@ def test_an_address_that_is_none():
         with pytest.raises(zmq.ZMQError):
             made.open()
         assert made._socket.closed
+        assert made._monitor.closed
     finally:
         made.discard()
+
+
+@needs_fakes
+def test_an_address_that_is_none_among_others(link):
+    """The client goes on to the next; a scout finds no server there."""
+    made = link(ONE, "ipc://@")
+    made.drop("gone", 0)
+    made.step()
+    assert made._route.current == ONE
+    assert made.error == "cannot connect: Invalid argument (addr='ipc://@')"
+    assert made.reconnect_at == 100 + RECONNECT_DELAY_S
+    assert not made._scout.look(["ipc://@"], lambda: b"hello")
+    made._scout.close()
 
 
 @needs_fakes

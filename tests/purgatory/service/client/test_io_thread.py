@@ -13,7 +13,7 @@ from purgatory.service import Client, RequestTimeout, Unavailable
 from purgatory.service.client import client as client_module
 from purgatory.service.client import io_thread
 from purgatory.service.client.connection import ServerConnection
-from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.client.futures import HandledReply, ReplyFuture
 from purgatory.service.client.io_thread import CloseCommand, FlushCommand
 from purgatory.service.client.outcomes import OutcomeHandled
 from purgatory.service.client.patience import Patience
@@ -69,15 +69,21 @@ def test_a_caller_that_has_flushed_finds_it_free(server, connect):
     client = connect(server)
     client.stats()
     io_thread = client._io_thread
-    found, done = [], threading.Event()
+    found = []
+    answered = HandledReply(lambda _: found.append(io_thread.turn.holder))
+    io_thread.post(FlushCommand(answered))
+    eventually(lambda: found == [0])
 
-    def look():
-        found.append(io_thread.turn.holder)
-        done.set()
 
-    io_thread.post(FlushCommand(look))
-    assert done.wait(HANG)
-    assert found == [0]
+def test_a_flush_that_the_end_cuts_off():
+    """It raises: the calls before it were not answered."""
+    client = Client("tcp://127.0.0.1:9")
+    client.complete_later("k")
+    answered = ReplyFuture()
+    client._io_thread.post(FlushCommand(answered))
+    client.close(0)
+    with pytest.raises(Unavailable, match="the client is closed"):
+        answered.result(HANG)
 
 
 # The places of an interrupt that are tried: all of them, or every so many.

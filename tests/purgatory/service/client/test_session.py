@@ -6,6 +6,7 @@ import pytest
 
 from purgatory import OperationCancelled, OperationExpired
 from purgatory.service import (
+    NotAllowed,
     OperationFailed,
     Refused,
     RequestAbandoned,
@@ -366,6 +367,20 @@ def test_the_end_fails_what_is_unresolved(talk):
     assert talk.session.finished_calls == 3
     for future in (a, b, count, wait):
         assert str(future.exception(0)) == "over"
+
+
+def test_calls_after_a_refusal(talk):
+    """They fail at once, leave nothing behind, and each has an error of its own."""
+    talk.session.fail(NotAllowed("no"))
+    future, count = talk.defer("a"), talk.ask(Complete, Completion("k"))
+    wait = JobEndFuture("job")
+    talk.session.add(WatchJobs, [("job", talk.session.job_waits.enter(wait))])
+    errors = [each.exception(0) for each in (future, count, wait)]
+    assert [*map(repr, errors)] == [repr(NotAllowed("no"))] * 3
+    assert len({id(error) for error in (*errors, talk.session.failure)}) == 4
+    assert talk.futures == {}
+    assert len(talk.session.job_waits) == 0
+    assert talk.session.finished_calls == 3
 
 
 def test_a_message_that_would_be_too_large_is_several():

@@ -1,10 +1,12 @@
 """Requests that wait for jobs: how long, for which, and what becomes of these."""
 
+import asyncio
 import socket
 import threading
 
 import pytest
 
+from purgatory.service.errors import Unavailable
 from purgatory.service.gateway import job_taker
 from tests.testing.eventually import eventually
 from tests.testing.gateway_jobs import ids, schedule, take
@@ -114,3 +116,31 @@ def test_a_revoked_token(start, server, connect):
         assert (answers[0].status_code, answers[0].json()["code"]) == (401, "token")
         [job] = shop.post("/v1/leases", json=body).json()["jobs"]
         assert (job["job_id"], job["attempt"]) == ("a", 1)
+
+
+def test_a_connection_that_has_failed():
+    """The next request gets another, as that of other requests would."""
+
+    class Connection:
+        refusal = None
+        closed = False
+
+        async def close(self):
+            self.closed = True
+
+    async def main():
+        made = []
+
+        def connect():
+            made.append(Connection())
+            return made[-1]
+
+        takers, ask = job_taker.JobTakers(connect), job_taker.Ask(("a",), 5, 1000)
+        first = takers.of(ask)
+        assert takers.of(ask) is first
+        made[0].refusal = Unavailable("the client has failed")
+        assert takers.of(ask) is not first
+        await takers.close()
+        assert [each.closed for each in made] == [True, True]
+
+    asyncio.run(main())

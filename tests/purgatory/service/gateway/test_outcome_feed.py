@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from purgatory.service.errors import BadAddress
 from purgatory.service.gateway import outcomes as module
 from purgatory.service.gateway.outcome_feed import OutcomeFeed
 from tests.testing.eventually import eventually
@@ -72,6 +73,32 @@ async def _turns_of_the_loop():
 def test_a_page_lets_the_loop_go_on():
     """Between two outcomes the loop can see that the program has hung up."""
     assert asyncio.run(_turns_of_the_loop()) == ["sent", 1, "sent", 2, "sent", 3]
+
+
+async def _read_once(feed):
+    async with contextlib.aclosing(feed.read(0, 0.0, takes=True)) as outcomes:
+        await anext(outcomes)
+
+
+def test_a_connection_that_cannot_be_made():
+    """The stream does not count: after the next one its connection is closed."""
+    closed = []
+    answers = [SimpleNamespace(close=closed.append), BadAddress("too many open files")]
+
+    def connect(on_outcome):
+        answer = answers.pop()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def main():
+        feed = OutcomeFeed(_Left(), connect)
+        with pytest.raises(BadAddress):
+            await _read_once(feed)
+        await _read_once(feed)
+
+    asyncio.run(main())
+    assert closed == [0]
 
 
 def test_a_gateway_that_ends(gateway, shop):

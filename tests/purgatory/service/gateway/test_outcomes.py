@@ -1,7 +1,12 @@
 """Outcomes over HTTP: listed, followed as server-sent events, acknowledged."""
 
+import asyncio
+from types import SimpleNamespace
+
 import pytest
 
+from purgatory.service.auth.access import Access
+from purgatory.service.errors import StoreFailed
 from purgatory.service.gateway import outcomes as module
 from tests.testing.gateway_outcomes import end, events
 
@@ -62,3 +67,22 @@ def test_a_last_event_id_beyond_all_numbers(shop, monkeypatch, last):
     headers = {"Last-Event-ID": str(last)}
     with shop.stream("GET", "/v1/outcomes/stream", headers=headers) as stream:
         assert next(stream.iter_lines()) == ":"
+
+
+class _Refused:
+    """A feed of a server that refuses to read."""
+
+    async def read(self, after, quiet_s, *, takes):
+        """Yield a sign of life first."""
+        yield None
+        raise StoreFailed("the disk fails")
+
+
+def test_a_server_that_refuses():
+    """The stream, which has begun, ends as for a revoked token; a program asks again."""
+
+    async def main():
+        caller = SimpleNamespace(access=Access("shop"), check=list, feed=_Refused())
+        return [event async for event in module.follow.handler(caller)]
+
+    assert asyncio.run(main()) == [b":\n\n"]

@@ -483,6 +483,18 @@ def test_stopping_while_coroutines_wait_for_their_turn():
     assert began.empty()
 
 
+def test_a_job_that_comes_after_the_end():
+    """It was on its way at the stop: it is not run, and the I/O thread that brings it goes on."""
+
+    async def run(job):
+        raise AssertionError(job)
+
+    threads = HandlerThreads("w", 1, {"": make_handler(run, Retry(1, 0, 0))}, None)
+    threads.start(lambda held: True, lambda held, error: None)
+    threads.stop(HANG)
+    threads.add(HeldJob(LeasedJob(1, 1, "1", "", 1, 0, 0), 0.0))
+
+
 @pytest.mark.parametrize("is_traced", [False, True])
 @pytest.mark.parametrize("traces", [False, True])
 @pytest.mark.parametrize("is_async", [False, True])

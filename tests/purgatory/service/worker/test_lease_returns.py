@@ -77,6 +77,15 @@ def test_what_could_not_be_written(bench):
     assert (bench.ends.left, bench.answered, bench.counts.done) == (0, [1], 1)
 
 
+def test_what_could_not_be_written_meanwhile(bench):
+    """The I/O thread adds an end while the worker's thread sends the others: it is kept."""
+    held, add = bench.job(1), bench.ends._again.append
+    bench.ends.send_again()
+    add((held, LeaseEnd(1, 1, How.DONE)))
+    bench.ends.send_again()
+    assert len(bench.ended) == 1
+
+
 def test_a_job_that_was_leased_to_this_worker_again(bench):
     """Its end is sent under the new lease."""
     held = bench.job(1, token=5)

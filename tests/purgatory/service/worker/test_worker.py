@@ -1,17 +1,21 @@
 """Workers against a server in this process."""
 
 import asyncio
+import itertools
 import queue
 import threading
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
 import purgatory
+from _purgatory_cpython.threads import InterruptibleThread
 from purgatory.service import AsyncClient, Client, OperationIdTaken, Worker
 from purgatory.service.server.leases import job_requests
 from purgatory.service.worker import demand
 from tests.testing.eventually import eventually
+from tests.testing.interrupts import GROUND_FLOOR, interrupted_at
 from tests.testing.purgatory_harness import HANG, free_port
 
 
@@ -370,6 +374,36 @@ def test_it_sleeps_between_steps():
     assert both.calls == [("wait", 7.0), "clear", "step"] * 2
 
 
+class Steps:
+    """A loop that is over after two steps, and never waits."""
+
+    left = 2
+
+    def sleep_seconds(self):
+        return 0.0
+
+    def finished(self):
+        return not self.left
+
+    def step(self):
+        self.left -= 1
+
+
+def test_an_interrupt_while_it_sleeps():
+    """At any place: other threads, and the end of the run, can wake the worker."""
+    for n in itertools.count(1):
+        worker = Worker("tcp://127.0.0.1:1", name="jobs")
+        drive = partial(worker._drive, Steps())
+        interrupter = interrupted_at(n, drive, (threading.__file__, GROUND_FLOOR))
+        waking = threading.Thread(target=worker._wake.set, daemon=True)
+        waking.start()
+        waking.join(HANG)
+        assert not waking.is_alive()
+        if not interrupter.fired:
+            break
+    assert n > 2
+
+
 def test_a_server_that_refuses(server, monkeypatch):
     """The error is that of `run`."""
     monkeypatch.setattr(job_requests, "MAX_KINDS", 0)
@@ -390,6 +424,23 @@ def test_what_ends_its_thread(caplog):
     with pytest.raises(ZeroDivisionError):
         worker.wait(HANG)
     assert "worker 'jobs' ends: division by zero" in caplog.text
+
+
+def test_a_thread_that_cannot_be_started(monkeypatch):
+    """The worker does not run, and can be started later."""
+
+    def fail(thread):
+        raise RuntimeError("can't start new thread")
+
+    worker = Worker("tcp://127.0.0.1:1", name="jobs")
+    worker.on("a")(print)
+    with monkeypatch.context() as patch:
+        patch.setattr(InterruptibleThread, "start", fail)
+        with pytest.raises(RuntimeError, match="new thread"):
+            worker.start()
+    worker.stop()
+    worker.start()
+    assert worker.wait(HANG)
 
 
 @pytest.mark.parametrize("others", ["plain", "async"])

@@ -8,7 +8,7 @@ import pytest
 from purgatory.service.client.calls import Keeping
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.encoding import unpack
-from purgatory.service.errors import StoreFailed, WorkerStuck
+from purgatory.service.errors import NotAllowed, StoreFailed, Unavailable, WorkerStuck
 from purgatory.service.job_messages import CancelLeases
 from purgatory.service.platform import Platform
 from purgatory.service.protocol import How, Lease, LeasedJob
@@ -25,6 +25,7 @@ class Calls:
     def __init__(self):
         self.links, self.kept, self.ended, self.begun = [], [], [], []
         self.max_result_bytes = 100
+        self.failure = None
 
     def begin(self, leases):
         self.begun += [lease.number for lease in leases]
@@ -104,6 +105,33 @@ class Bench:
 @pytest.fixture
 def bench():
     return Bench()
+
+
+def test_a_client_that_is_refused_later(bench):
+    """On a new connection, say: a worker without jobs, too, ends with the error."""
+    bench.pass_time(1)
+    bench.calls.failure = NotAllowed("no")
+    with pytest.raises(NotAllowed):
+        bench.pass_time(1)
+
+
+def test_a_client_that_has_failed(bench, monkeypatch):
+    """A handler may extend its time all the same, and the worker can wait for its end."""
+
+    def fail(lease, reply):
+        raise Unavailable("the client has failed")
+
+    held = bench.give(1)
+    assert bench.loop.begin(held)
+    monkeypatch.setattr(bench.calls, "keep", fail)
+    assert held.extend(5)
+    bench.loop.stop(1000)
+    bench.pass_time(0)
+    for _ in range(2):
+        bench.pass_time(30)
+    bench.loop.end(held, None)
+    bench.pass_time(0)
+    assert bench.runner.stopped == [JOIN_S]
 
 
 def test_a_lease_is_kept_at_a_third_of_it(bench):

@@ -2,6 +2,7 @@
 
 import json
 import random
+import threading
 
 import pandas as pd
 import pyarrow as pa
@@ -15,6 +16,8 @@ from purgatory.spark.stream.query import Stream
 from purgatory.spark.stream.sources import directory_source
 from purgatory.trace import KeyEvent, Operation, read_events, read_operations
 from tests.testing.default_file_system import viewfs_as_default
+from tests.testing.interrupts import GROUND_FLOOR, PURGATORY, at_every_place, handled_at
+from tests.testing.purgatory_harness import HANG
 from tests.testing.stream_input import StreamInput
 from tests.testing.traces import expected, same_outcomes
 
@@ -42,6 +45,26 @@ def test_events_that_come_long_before_their_operations_wait_for_them(spark, feed
     entry = feed.stream(spark, watermark_ms=0).run(until_end=True)
     assert [(o.op_id, o.at_ms, o.by_key) for o in feed.outcomes()] == [("o", 5, "a")]
     assert entry.counts["late_operations"] == entry.counts["late_events"] == 0
+
+
+def test_a_signal_handler_that_stops_it(spark, feed):
+    """At any place of the waiting thread: the handler waits for no lock that the thread has."""
+    stream = feed.stream(spark)
+
+    def scene(place):
+        found, folders = [], (threading.__file__, GROUND_FLOOR, PURGATORY)
+        stream._stopping.clear()
+
+        def wait():
+            found.append(handled_at(place, lambda: stream._stopping.wait(0), stream.stop, folders))
+
+        waiting = threading.Thread(target=wait, daemon=True)
+        waiting.start()
+        waiting.join(HANG)
+        assert not waiting.is_alive()
+        return found[0]
+
+    at_every_place(scene, 3)
 
 
 def test_what_is_later_than_the_watermark_is_written_apart_and_counted(spark, feed):

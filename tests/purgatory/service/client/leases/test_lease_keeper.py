@@ -190,10 +190,11 @@ def test_close_waits_for_the_thread():
 
 
 def test_a_thread_that_cannot_be_started():
-    """The next lease has another try."""
+    """The lease is not kept, and the next has another try."""
     threads = Threads(failing=1)
     with pytest.raises(RuntimeError):
         threads.keeper.add(threads.leases[0])
+    assert not threads.keeper.remove(threads.leases[0])
     for lease in threads.leases[1:]:
         threads.keeper.add(lease)
     assert threads.started == 2

@@ -103,6 +103,22 @@ def test_asking_until_the_deadline(answers, error, asked, way):
     assert (len(calls.kept), calls.ended) == ((1, []) if error is None else (0, ["me"]))
 
 
+def test_a_lease_that_no_thread_keeps():
+    """It is given up, and the handle can be entered again."""
+    calls = ScriptedCalls([(0, 7), (0, 8)])
+
+    def fail(kept):
+        raise RuntimeError("can't start new thread")
+
+    add, calls.keeper.add = calls.keeper.add, fail
+    handle = LeaseHandle(calls, calls.wait, LeaseTerms("n", 30, 5))
+    with pytest.raises(RuntimeError, match="new thread"):
+        handle.__enter__()
+    assert calls.ended == ["me"]
+    calls.keeper.add = add
+    assert handle.__enter__().token == 8
+
+
 def test_the_shortest_lease():
     """Shorter ones are refused."""
     least_s = lease_owner._MIN_KEEP_MS / 1000
