@@ -56,7 +56,8 @@ class LeaseEnds:
                 self._lose(job, LEASE_ENDED)
         self._not_begun = self._leases.times.take_not_begun(self._now_ms)
         for job in self._not_begun:
-            if not self.recall(job):
+            # A change in this transaction counts: an attempt that has failed, or another time.
+            if job.record.seq not in self._jobs and not self.recall(job):
                 self.cancel(job, NOT_BEGUN)
 
     def lose(self, job: DueJob, error: str) -> None:

@@ -179,6 +179,41 @@ class TestFailingCommits:
         assert step_server.job("a").state == "cancelled"
 
 
+class TestTimesToBegin:
+    def test_a_failure_that_comes_when_the_time_has_passed(self, step_server):
+        """Its attempt had begun: the job is retried, and not cancelled in the same transaction."""
+        step_server.work(begins=True)
+        [leased] = due(step_server, "a", start_within_ms=1000)
+        step_server.time.ms += 1500
+        assert step_server.finish(leased, how=How.FAILED, delay_ms=300) == [True]
+        assert step_server.job("a").state == "retrying"
+        [again] = step_server.let_pass(400)
+        assert again.attempt == 2
+
+    def test_a_move_that_comes_when_the_time_has_passed(self, step_server):
+        """The answer is that it was moved, and so it is."""
+        due(step_server, "a", start_within_ms=1000)
+        step_server.time.ms += 1500
+        assert step_server.ask(RescheduleJobs, [Reschedule("a", 5000)]).done == [True]
+        for _ in range(2):
+            assert step_server.job("a").state == "scheduled"
+            step_server.crash()
+        step_server.let_pass(5900)
+        assert step_server.job("a").state == "ready"
+        step_server.let_pass(200)
+        assert step_server.job("a").error == "not begun in time"
+
+    def test_a_failed_commit_of_that(self, step_server):
+        """The time to begin ends the job later, as if nothing had come."""
+        due(step_server, "a", start_within_ms=1000)
+        step_server.time.ms += 1500
+        step_server.faults.fail()
+        step_server.ask(RescheduleJobs, [Reschedule("a", 5000)])
+        step_server.faults.clear()
+        step_server.let_pass(2100)
+        assert step_server.job("a").error == "not begun in time"
+
+
 @pytest.mark.parametrize("is_committed", [True, False])
 def test_a_job_is_cancelled_once_in_a_transaction(step_server, is_committed):
     """A later cancellation finds it ended; after a failed commit it is as before."""
