@@ -170,8 +170,10 @@ class RequestHandler:
             self._disconnect(transaction, command)
 
     def _disconnect(self, transaction: Transaction, command: ClientDisconnected) -> None:
-        self.reads.repeated.forget(command.route)
-        self._state.jobs.watches.forget(command.route)
+        self.reads.disconnect(command)
+        transaction.repeated_outcomes = [
+            one for one in transaction.repeated_outcomes if one[0].route != command.route
+        ]
         for job in self._state.leases.drop_worker(command.route, command.client):
             transaction.jobs.lease_ends.lose(job, WORKER_GONE)
         self._state.named_leases.disconnect(command.route, transaction.clock_ms)
