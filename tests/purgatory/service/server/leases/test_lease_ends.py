@@ -167,6 +167,18 @@ class TestFailingCommits:
         [leased] = step_server.work(route=b"other")
         assert (leased.op_id, leased.attempt) == ("a", 2)
 
+    def test_a_worker_that_goes_meanwhile(self, step_server):
+        """Its lease ends by time; of the connection nothing is kept."""
+        step_server.work(lease_ms=500)
+        due(step_server, "a")
+        step_server.faults.fail()
+        step_server.send(ClientDisconnected("c", b"w"))
+        step_server.faults.clear()
+        step_server.let_pass(2100)
+        assert step_server.state.leases.counts.leased == 0
+        assert step_server.state.leases.lapsed == {}
+        assert step_server.state.leases.limits.leased == {}
+
     def test_a_time_to_begin_that_ends_meanwhile(self, step_server):
         """A later transaction cancels the job."""
         step_server.submit(job("a", timeout_ms=0, start_within_ms=500))
