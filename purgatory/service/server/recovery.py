@@ -19,7 +19,7 @@ from purgatory.service.server.leases.due_job import ANY_TIME, due_job_of
 from purgatory.service.server.memory import StoredMemoryCheck
 from purgatory.service.server.operation_loading import OperationLoading
 from purgatory.service.server.records.clients import OutcomeRecord
-from purgatory.service.server.records.job_record import CANCELLED, DONE, READY
+from purgatory.service.server.records.job_record import CANCELLED, DEAD, DONE, READY
 from purgatory.service.server.records.remembered_ids import (
     MAX_REMEMBERED,
     REMEMBER_MS,
@@ -254,12 +254,13 @@ def load_jobs(state: ServerState, stored: dict[int, StoredJob], due: list[Outcom
         elif known is not None and known.state in _ENDED:
             job.state = _ENDED[known.state]
             ended.append((known.at_ms, record))
-        else:
-            job.state = READY
+        else:  # a dead job has ended in an earlier run, so it counts in no figure of this run
+            is_dead = known is not None and known.state == JobState.DEAD
+            job.state = DEAD if is_dead else READY
         if state.known.get(record.op_id) is record:
             state.jobs.bytes += life_bytes(job)
             state.jobs.add(job)
-        if job.is_alive:
+        if job.state in (READY, DEAD):
             _load_due(state, record, known)
     for at_ms, record in sorted(ended, key=lambda one: one[0]):
         state.retention.end_job(record, at_ms)
