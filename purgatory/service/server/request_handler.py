@@ -263,6 +263,7 @@ class RequestHandler:
         request.commands.append(command)
         for spread in begun:
             spread.request = request
+            spread.count += request.counts[spread.place]  # due jobs, cancelled already
             request.left += 1
         if session:
             self._state.spread_requests[session, reply.seq] = request
