@@ -230,10 +230,7 @@ class RequestHandler:
             return
         replies = self._state.replies
         session = replies.key(command.client, session)
-        if (spread := self._state.spread_requests.get((session, seq))) is not None:
-            spread.commands.append(command)
-            if spread.is_new:
-                transaction.writes.append((command, None))
+        if self._is_under_way(transaction, command, session):
             return
         frame = replies.find(session, seq)
         if frame is None:
@@ -250,6 +247,20 @@ class RequestHandler:
             transaction.unconditional_replies.append((command.route, Raw(frame)))
             return
         transaction.writes.append((command, Raw(frame)))
+
+    def _is_under_way(self, transaction: Transaction, command: ClientRequest, session: str) -> bool:
+        """Add a request to the same one, if unfinished: the end answers both."""
+        seq, cancels = command.request.seq, self._state.mass_cancels
+        if (spread := self._state.spread_requests.get((session, seq))) is not None:
+            commands, is_new = spread.commands, spread.is_new
+        elif (cancel := cancels.find(session, seq)) is not None:
+            commands, is_new = cancel.commands, cancel in cancels.begun
+        else:
+            return False
+        commands.append(command)
+        if is_new:  # a failed commit refuses both
+            transaction.writes.append((command, None))
+        return True
 
     def _is_spread(
         self, transaction: Transaction, command: ClientRequest, reply: Any, session: str = ""
