@@ -256,7 +256,7 @@ class RequestHandler:
         elif (cancel := cancels.find(session, seq)) is not None:
             commands, is_new = cancel.commands, cancel in cancels.begun
         else:
-            return False
+            return self._state.waiting_moves.join(command)
         commands.append(command)
         if is_new:  # a failed commit refuses both
             transaction.writes.append((command, None))
