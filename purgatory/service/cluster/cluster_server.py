@@ -35,6 +35,7 @@ class ClusterServer:
         self.lease = lease
         self._open_store = open_store
         self._store: Store | None = None
+        self._is_aborted = False
         self._keys = KeyMark.of(authenticator)
         #: None before the start.
         self.reader: StatusReader | None = None
@@ -44,6 +45,8 @@ class ClusterServer:
 
     def _open(self, _: Path | None) -> Store:
         store = self._store = self._open_store(self.lease)
+        if self._is_aborted:  # before the store was there to be stopped
+            store.stop()
         if store.metadata().get(SERVER_KEYS) != self._keys.text:
             # If the database refuses, the server still answers reads.
             note_start(store, {SERVER_KEYS: self._keys.text})
@@ -65,6 +68,7 @@ class ClusterServer:
 
     def abort(self, why: Exception) -> None:
         """End soon, without further answers; a hanging commit or load gives up. Any thread."""
+        self._is_aborted = True
         if self._store is not None:
             self._store.stop()
         self.assembly.server.fail(why)

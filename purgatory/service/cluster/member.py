@@ -218,6 +218,8 @@ class Member:
         active.on_end(self._wake.set)
         self.active = active
         self._change(Role.LOADING)
+        if lease.lost or self._stopping.is_set():  # before the role: nothing would end the loading
+            return
         try:
             active.start()
         except StoreError as error:
@@ -233,7 +235,8 @@ class Member:
             if self._stopping.is_set() or self._handover.is_set() or lease.lost or active.failure:
                 break
             self._wake.wait()
-        if active.failure and not lease.lost and not isinstance(active.failure, StoreFenced):
+        is_ended = lease.lost or self._stopping.is_set()  # `abort` is a failure of the server
+        if active.failure and not is_ended and not isinstance(active.failure, StoreFenced):
             raise active.failure
 
     def _request_handover(self) -> None:

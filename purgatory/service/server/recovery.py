@@ -267,13 +267,13 @@ def load_jobs(state: ServerState, stored: dict[int, StoredJob], due: list[Outcom
         elif known is not None and known.state in _ENDED:
             job.state = _ENDED[known.state]
             ended.append((known.at_ms, record))
-        else:
+        else:  # a dead job has ended in an earlier run, so it counts in no figure of this run
             is_dead = known is not None and known.state == JobState.DEAD
             job.state = DEAD if is_dead else READY
         if state.known.get(record.op_id) is record:
             state.jobs.bytes += life_bytes(job)
             state.jobs.add(job)
-        if job.is_alive or job.state == DEAD:
+        if job.state in (READY, DEAD):
             _load_due(state, record, known)
     for at_ms, record in sorted(ended, key=lambda one: one[0]):
         state.retention.end_job(record, at_ms)

@@ -170,8 +170,10 @@ class RequestHandler:
             self._disconnect(transaction, command)
 
     def _disconnect(self, transaction: Transaction, command: ClientDisconnected) -> None:
-        self.reads.repeated.forget(command.route)
-        self._state.jobs.watches.forget(command.route)
+        self.reads.disconnect(command)
+        transaction.repeated_outcomes = [
+            one for one in transaction.repeated_outcomes if one[0].route != command.route
+        ]
         for job in self._state.leases.drop_worker(command.route, command.client):
             transaction.jobs.lease_ends.lose(job, WORKER_GONE)
         self._state.named_leases.disconnect(command.route, transaction.clock_ms)
@@ -228,10 +230,7 @@ class RequestHandler:
             return
         replies = self._state.replies
         session = replies.key(command.client, session)
-        if (spread := self._state.spread_requests.get((session, seq))) is not None:
-            spread.commands.append(command)
-            if spread.is_new:
-                transaction.writes.append((command, None))
+        if self._is_under_way(transaction, command, session):
             return
         frame = replies.find(session, seq)
         if frame is None:
@@ -249,6 +248,20 @@ class RequestHandler:
             return
         transaction.writes.append((command, Raw(frame)))
 
+    def _is_under_way(self, transaction: Transaction, command: ClientRequest, session: str) -> bool:
+        """Add a request to the same one, if unfinished: the end answers both."""
+        seq, cancels = command.request.seq, self._state.mass_cancels
+        if (spread := self._state.spread_requests.get((session, seq))) is not None:
+            commands, is_new = spread.commands, spread.is_new
+        elif (cancel := cancels.find(session, seq)) is not None:
+            commands, is_new = cancel.commands, cancel in cancels.begun
+        else:
+            return self._state.waiting_moves.join(command)
+        commands.append(command)
+        if is_new:  # a failed commit refuses both
+            transaction.writes.append((command, None))
+        return True
+
     def _is_spread(
         self, transaction: Transaction, command: ClientRequest, reply: Any, session: str = ""
     ) -> bool:
@@ -261,6 +274,7 @@ class RequestHandler:
         request.commands.append(command)
         for spread in begun:
             spread.request = request
+            spread.count += request.counts[spread.place]  # due jobs, cancelled already
             request.left += 1
         if session:
             self._state.spread_requests[session, reply.seq] = request

@@ -102,8 +102,8 @@ class StoredSpread(NamedTuple):
     """An event for operations numbered up to `last`, and their result.
 
     Outcomes from `first_seq` to `last_seq` (0: some have not ended) refer to the event; `ended`:
-    how many. The rest is of the request: the event's `place`, and the answer's `counts`,
-    MessagePack. `at_ms` is Unix milliseconds.
+    how many operations and due jobs. The rest is of the request: the event's `place`, and the
+    answer's `counts`, MessagePack. `at_ms` is Unix milliseconds.
     """
 
     number: int

@@ -200,15 +200,20 @@ class ModelLeases:
     def cancel_by_key(self, key: str, units: int) -> int:
         """Cancel jobs that were due and whose handlers have not begun; returns how many.
 
-        The lease of a job that a worker has goes on, and is the last one. The longest waiting
-        first; `units` below 0: all of them.
+        The lease of a job that a worker has goes on, and is the last one: no later key counts. The
+        longest waiting first; `units` below 0: all of them.
         """
         count = 0
         for _, operation in sorted(self._with_key.get(key, {}).items()):
             if count == units:
                 break
-            count += self._cancel(operation)
+            if not self._is_last(operation.op_id):
+                count += self._cancel(operation)
         return count
+
+    def _is_last(self, op_id: str) -> bool:
+        job = self.jobs.get(op_id)
+        return op_id in self._cancelled or (job is not None and job.is_cancelled)
 
     def _cancel(self, operation: ModelOperation) -> bool:
         op_id = operation.op_id

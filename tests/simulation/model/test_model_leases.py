@@ -121,7 +121,9 @@ def test_a_job_that_a_worker_has_ends_as_the_worker_says(leases, how):
     give(leases, 7)
     leases.begin_transaction()
     assert leases.cancel_by_key("k", -1) == 1
+    assert leases.cancel_by_key("k", -1) == 0
     leases.publish()
+    assert leases.cancel_by_key("k", -1) == 0
     assert leases.keep("a", Keep(3, [Lease(5, 7)]), 1050).cancelled == [0]
     assert finish(leases, 7, how)
     assert not leases.jobs

@@ -62,9 +62,6 @@ class ControlRequests:
         session = command.session
         if session:
             session = self._state.replies.key(command.client, session)
-        if (running := cancels.find(session, request.seq)) is not None:
-            running.commands.append(command)
-            return
         if len(cancels.running) + len(cancels.begun) >= MOST:
             raise ServerBusy(f"{MOST} cancellations by filter are under way; expected fewer")
         cancel = MassCancel(command, request, session, self._state.last_number)

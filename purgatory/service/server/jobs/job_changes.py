@@ -89,13 +89,16 @@ class JobChanges:
         return count
 
     def due_by_key(self, key: str) -> list[OutcomeRecord]:
-        """Return the due jobs with `key` in `unless` that do not run, oldest first."""
+        """Return the due jobs with `key` in `unless` that do not run, oldest first.
+
+        Without jobs cancelled before, whose workers have not given them back.
+        """
         found: list[OutcomeRecord] = []
         for job in self._state.jobs.by_key.get(key, {}).values():
             entry = self._state.known.get(job.op_id)
             if isinstance(entry, OutcomeRecord) and entry.job is job and job.state != RUNNING:
                 due = self._state.leases.by_number.get(entry.seq)
-                if due is None or not due.has_begun:
+                if due is None or not (due.has_begun or self.lease_ends.is_cancelled(due)):
                     found.append(entry)
         found.sort(key=lambda entry: entry.number)
         return found

@@ -57,7 +57,7 @@ class MassCancels:
 
     def find(self, session: str, seq: int) -> MassCancel | None:
         """Return the cancellation that a request has begun, if any."""
-        for one in self.running + self.begun:
+        for one in (*self.running, *self.begun):
             if session and one.session == session and one.request.seq == seq:
                 return one
         return None

@@ -8,6 +8,8 @@ answer asks again. Store thread alone.
 from collections.abc import Callable
 from typing import Final
 
+from msgspec.structs import replace
+
 from purgatory.service.errors import ServerBusy
 from purgatory.service.server.commands import ClientRequest
 
@@ -25,9 +27,25 @@ class WaitingMoves:
 
     def add(self, command: ClientRequest) -> None:
         """Let a request wait. Raises ServerBusy."""
+        self._check_room()
+        self.new.append(command)
+
+    def _check_room(self) -> None:
         if len(self.commands) + len(self.new) >= MOST:
             raise ServerBusy(f"{MOST} requests to reschedule jobs wait; expected fewer")
-        self.new.append(command)
+
+    def join(self, command: ClientRequest) -> bool:
+        """Let a request wait with the same one, if that waits since an earlier transaction.
+
+        No failed commit refuses it then. Raises ServerBusy.
+        """
+        name = command.client, command.session, command.request.seq
+        for waiting in self.commands:
+            if name == (waiting.client, waiting.session, waiting.request.seq):
+                self._check_room()
+                self.commands.append(replace(command, request=waiting.request))
+                return True
+        return False
 
     def take(self, is_decided: Callable[[ClientRequest], bool]) -> list[ClientRequest]:
         """Remove and return the decided requests, new ones too.

@@ -120,6 +120,7 @@ class JobLeases:
         if not group.workers:
             del self._staffed[client]
             self._drop_if_empty(client)
+        worker.detached = True  # after a failed commit, its leases end by time
         jobs = [self.by_number[number] for number in worker.held]
         following = next((job for job in jobs if not job.has_begun), None)
         if following is not None:
@@ -298,7 +299,8 @@ class JobLeases:
     def _release(self, job: DueJob) -> None:
         number = job.record.seq
         if job.holder is not None:
-            if not job.holder.has_lapsed:
+            # A lapsed worker's held jobs do not count; one from when it was detached does.
+            if not job.holder.has_lapsed or number not in job.holder.held:
                 self.limits.count(job.kind, -1)
             job.holder.release(number)
             job.holder = None

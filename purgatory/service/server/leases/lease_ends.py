@@ -56,7 +56,8 @@ class LeaseEnds:
                 self._lose(job, LEASE_ENDED)
         self._not_begun = self._leases.times.take_not_begun(self._now_ms)
         for job in self._not_begun:
-            if not self.recall(job):
+            # A change in this transaction counts: an attempt that has failed, or another time.
+            if job.record.seq not in self._jobs and not self.recall(job):
                 self.cancel(job, NOT_BEGUN)
 
     def lose(self, job: DueJob, error: str) -> None:
@@ -72,7 +73,7 @@ class LeaseEnds:
 
     def _return(self, job: DueJob) -> None:
         is_late = 0 < job.start_by_ms < self._now_ms
-        if is_late or self._is_cancelled(job):
+        if is_late or self.is_cancelled(job):
             self._effects.append(partial(self._leases.limits.give_back, job.kind))
             self._end_cancelled(job, job.attempts, NOT_BEGUN if is_late else self._reason(job))
         else:
@@ -120,7 +121,7 @@ class LeaseEnds:
         return True
 
     def _cancel_leased(self, job: DueJob, reason: str) -> None:
-        if self._is_cancelled(job):
+        if self.is_cancelled(job):
             return
         self._cancelled[job.record.seq] = reason
         self._write(job, JobState.CANCELLING, job.attempts, self._now_ms, reason)
@@ -131,7 +132,7 @@ class LeaseEnds:
         for job in self._leases.begun:
             number = job.record.seq
             is_alive = number in self._leases.by_number and number not in self._jobs
-            if is_alive and not self._is_cancelled(job):
+            if is_alive and not self.is_cancelled(job):
                 self._changes.jobs += (number, int(JobState.WAITING), job.attempts, 0, "")
         self._effects.append(self._leases.begun.clear)
 
@@ -148,7 +149,7 @@ class LeaseEnds:
         A leased job stays due now; see `recall` for a later time.
         """
         number = job.record.seq
-        if number not in self._leases.by_number or job.is_dead or self._is_cancelled(job):
+        if number not in self._leases.by_number or job.is_dead or self.is_cancelled(job):
             return False
         if number not in self._waits:
             if number in self._jobs or job.has_begun:
@@ -184,7 +185,7 @@ class LeaseEnds:
         self._jobs[number] = job
         return True
 
-    def _is_cancelled(self, job: DueJob) -> bool:
+    def is_cancelled(self, job: DueJob) -> bool:
         """Whether the present attempt is the last."""
         return job.is_cancelled or job.record.seq in self._cancelled
 
@@ -194,7 +195,7 @@ class LeaseEnds:
     def _fail(self, job: DueJob, delay_ms: int, error: str) -> None:
         attempts = job.attempts + 1
         self._keep_attempt(job, error)
-        is_cancelled = self._is_cancelled(job)
+        is_cancelled = self.is_cancelled(job)
         is_dead = attempts >= job.max_attempts and not is_cancelled
         self._effects.append(partial(self._note_failure, job, error, attempts, is_dead=is_dead))
         if is_cancelled:

@@ -30,6 +30,7 @@ from purgatory.service.protocol import (
     UnreadOutcomes,
 )
 from purgatory.service.server.commands import (
+    ClientDisconnected,
     ClientRequest,
     FetchOutcomes,
     NetworkCommand,
@@ -77,7 +78,7 @@ class PendingReads:
         self._remembered = RememberedReader(state, store)
         self._make_stats = stats
         self._max_bytes = max_bytes
-        self._queue: FairQueue[ClientRequest | FetchOutcomes] = FairQueue()
+        self._queue: FairQueue[ClientRequest | FetchOutcomes | ClientDisconnected] = FairQueue()
         self._bytes = 0  # of the requests in the queue
         self._current: _Answer | None = None
         self._asked: ClientRequest | FetchOutcomes  # of `_current`
@@ -125,6 +126,13 @@ class PendingReads:
         if self.repeated.add(route, records):
             self.fetch(FetchOutcomes(route, asked.client, 0, repeated=True, key=asked.key))
 
+    def disconnect(self, gone: ClientDisconnected) -> None:
+        """Forget a connection, now and after its waiting reads: one may begin to watch jobs."""
+        self.repeated.forget(gone.route)
+        self._state.jobs.watches.forget(gone.route)
+        if self._queue.count(gone.client, gone.route):
+            self._queue.append(gone.client, gone, route=gone.route)
+
     def close(self) -> None:
         """Drop all reads, and accept no more."""
         self._closed = True
@@ -139,8 +147,7 @@ class PendingReads:
         end = time.perf_counter() + seconds
         while self.waiting:
             if self._current is None:
-                self._asked = self._queue.popleft()
-                self._current = self._begin(self._asked)
+                self._current = self._begin(self._queue.popleft())
             try:
                 answer = next(self._current, _DONE)
             except Exception as error:  # noqa: BLE001  # a read changes nothing: others continue
@@ -165,7 +172,11 @@ class PendingReads:
         frame = encode(Failure(command.request.seq, refusal.code, str(refusal)))
         return TransactionReplies([(command.route, frame)], [], 0)
 
-    def _begin(self, command: ClientRequest | FetchOutcomes) -> _Answer:
+    def _begin(self, command: ClientRequest | FetchOutcomes | ClientDisconnected) -> _Answer:
+        if isinstance(command, ClientDisconnected):
+            self._state.jobs.watches.forget(command.route)
+            return iter(())
+        self._asked = command
         if isinstance(command, FetchOutcomes):
             return self._fetch_repeated(command) if command.repeated else self._fetch(command)
         self._bytes -= command.size

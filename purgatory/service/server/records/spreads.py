@@ -59,7 +59,7 @@ class Spread(EventContext):
         self.place: int = 0
         self.waiting: list[DelayedOperation] = []
         self.last: i64 = 0  # the number of the last operation
-        self.count: int = 0  # operations ended
+        self.count: int = 0  # operations ended, and due jobs cancelled
         self.bytes: int = 0
 
     def reach(self, watchers: list[DelayedOperation], last: int) -> None:

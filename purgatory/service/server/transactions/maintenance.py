@@ -47,7 +47,10 @@ class Maintenance:
         self.remembering: Remembering = Remembering(state, store)
 
     def run(self, transaction: Transaction, retry_ms: int) -> None:
-        """Do due work; after a failed commit, delete nothing before `retry_ms`."""
+        """Do due work; after a failed commit, delete nothing before `retry_ms`.
+
+        Raises StoreError, if fatal.
+        """
         now_ms = transaction.clock_ms
         state = self._state
         retention, numbers = state.retention, state.journal_numbers
@@ -95,10 +98,12 @@ class Maintenance:
         if abs(drift_ms - self._drift_ms) < _DRIFT_MS:
             return
         log.warning("the wall clock is %d ms off the service's", drift_ms)
-        self._drift_ms = drift_ms
         self._activity.commit_since_ns = self._activity.now_ns()
         try:
             self._store.set_metadata(metadata)
+            self._drift_ms = drift_ms
         except StoreError as error:
-            log.warning("%s", error)  # the end of the server writes it again
+            if error.fatal:
+                raise
+            log.warning("%s", error)  # the next run tries again
         self._activity.commit_since_ns = 0

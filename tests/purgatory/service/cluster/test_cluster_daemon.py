@@ -82,6 +82,32 @@ def test_how_far_the_loading_is(shared, tmp_path):
             assert standby.start_progress() == ""
 
 
+def test_a_server_that_is_stopped_while_it_opens_the_store(shared, tmp_path):
+    """The store is stopped when it is open: its reads wait for no database. That is no failure."""
+    opening, stopped = threading.Event(), []
+
+    class Slow(FakeDatabase):
+        def open_store(self, lease):
+            opening.set()
+            eventually(lambda: daemon.member.active.failure is not None)
+            store = super().open_store(lease)
+            store.stop = lambda: stopped.append(store)
+            return store
+
+    config = Config(
+        store=URL,
+        data_dir=tmp_path / "none",
+        bind="tcp://127.0.0.1:*",
+        http_bind="",
+        journal=False,
+    )
+    daemon = ClusterDaemon(config, database=Slow(tmp_path / "shared.db", shared))
+    with daemon:
+        assert opening.wait(HANG)
+    assert len(stopped) == 1
+    assert daemon.failure is None
+
+
 def is_(daemon, role):
     """Whether a server has a role."""
     return daemon.status().role is role

@@ -194,6 +194,26 @@ def test_a_server_that_is_fenced_while_it_loads(host, table):
     assert table.row.holder == "c"
 
 
+def test_a_server_that_is_stopped_before_it_loads(host, table):
+    """It loads nothing: no later call would end its reads."""
+    a = host("a", start=False)
+    make, stops = a.make_active, []
+
+    def make_active(lease):
+        stops.append(threading.Thread(target=a.member.stop))
+        stops[0].start()
+        eventually(a.member._stopping.is_set)
+        return make(lease)
+
+    a.member._make_active = make_active
+    a.member.start()
+    eventually(lambda: stops)
+    stops[0].join()
+    assert a.servers[0].calls == ["close"]
+    assert a.member.failure is None
+    assert table.row.holder == ""
+
+
 def test_a_server_that_is_stopped_while_it_loads(host, table):
     """Likewise; it leaves the lease to others."""
     a = host("a", start=False)

@@ -285,6 +285,22 @@ def test_a_job_that_was_dead_begins_at_any_time(step_server):
     assert server.job("a").state in ("ready", "retrying")
 
 
+def test_a_dead_job_is_no_end_of_the_next_run(step_server):
+    """The figures of ends are since the start; its keys work again after a retry."""
+    server = step_server
+    server.submit(job("a", "k", timeout_ms=10))
+    server.pass_time(11)
+    server.finish(*server.work(attempts=1), how=How.FAILED, error="E: no")
+    for _ in range(2):
+        server.crash()
+        assert server.state.jobs.timings.by_kind == {}
+        assert server.job_counts() == {("", "dead"): 1}
+        assert server.complete("k").counts == [0]
+    assert server.ask(RetryJobs, ["a"]).done == [True]
+    assert server.complete("k").counts == [1]
+    assert server.state.jobs.timings.by_kind[""].ended == [0, 0, 1]
+
+
 def test_held_events_survive_a_crash(server):
     """Until their time is over."""
     server.complete("k", 7, hold_ms=1000)

@@ -373,6 +373,27 @@ class TestCancelMatching:
         assert isinstance(again, MatchingCancelled)
         assert again.count == 54
 
+    def test_sent_again_into_a_commit_that_fails(self, step_server, monkeypatch):
+        """It is not refused, as the cancellation goes on; before its first commit both are."""
+        monkeypatch.setattr(mass_cancels, "PORTION", 10)
+        step_server.submit(*[job(f"job-{n}", tags=("t",)) for n in range(25)])
+        for begun in (False, True):
+            if begun:
+                step_server.post(CancelMatching, JobFilter(tag="t"), session="s", seq=7)
+                assert step_server.step(once=True)[0] == []
+            else:
+                step_server.post(CancelMatching, JobFilter(tag="t"), session="s", seq=7)
+                step_server.post(CancelJobs, ["job-0"])
+            step_server.post(CancelMatching, JobFilter(tag="t"), session="s", seq=7)
+            step_server.faults.fail()
+            refused = step_server.step(once=True)[0]
+            assert [type(reply) for reply in refused] == ([] if begun else [Failure] * 3)
+            step_server.faults.clear()
+            step_server.time.ms += 2000
+            replies, _ = step_server.step()
+            assert replies == ([MatchingCancelled(7, 25)] * 2 if begun else [])
+        assert step_server.job_counts() == {("", "cancelled"): 25}
+
     def test_a_commit_that_fails(self, tmp_path, monkeypatch):
         """The portion is done again."""
         monkeypatch.setattr(mass_cancels, "PORTION", 10)

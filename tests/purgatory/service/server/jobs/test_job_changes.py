@@ -3,7 +3,8 @@
 import pytest
 
 from purgatory.service.job_messages import CancelJobs, Reschedule, RescheduleJobs
-from tests.testing.step_server import job
+from purgatory.service.protocol import Complete, Completion
+from tests.testing.step_server import job, operation
 
 
 def test_moved_and_cancelled_at_once(step_server):
@@ -62,3 +63,20 @@ def test_how_many_due_jobs_a_key_cancels(step_server, limit):
     count = min(limit or 3, 3)
     assert step_server.complete("k", limit=limit).counts == [count]
     assert step_server.job_states(*names) == ["cancelled"] * count + ["ready"] * (3 - count)
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_key_that_comes_again_before_a_worker_gives_the_job_back(step_server, at_once):
+    """The job was cancelled by the first event: the second counts for an operation alone."""
+    step_server.work(begins=True)
+    step_server.submit(job("a", "k", timeout_ms=0))
+    step_server.pass_time(1)
+    step_server.submit(operation("b", "k"))
+    completions = [Completion("k", limit=1)] * 2
+    if at_once:
+        assert step_server.ask(Complete, completions).counts == [1, 1]
+    else:
+        for completion in completions:
+            assert step_server.ask(Complete, [completion]).counts == [1]
+    assert step_server.query("b").state == "completed"
+    assert step_server.complete("k").counts == [0]

@@ -10,10 +10,10 @@ from purgatory.service.job_messages import (
     Reschedule,
     RescheduleJobs,
 )
-from purgatory.service.protocol import How, Lease
+from purgatory.service.protocol import How, Lease, Submit
 from purgatory.service.server.commands import ClientDisconnected
 from purgatory.service.server.jobs import waiting_moves
-from tests.testing.step_server import StepServer, job, step_server
+from tests.testing.step_server import StepServer, job, operation, step_server
 
 __all__ = ["step_server"]
 
@@ -148,6 +148,22 @@ def test_a_request_that_is_sent_again(step_server, leased):
     assert answers(step_server) == [[True], [True]]
     assert step_server.job("a").due_ms == at_ms
     assert ask(step_server, session="s", seq=7) == [[True]]
+
+
+def test_a_request_that_is_sent_again_into_a_commit_that_fails(step_server, leased):
+    """It is not refused, as the first one waits on; both are answered alike."""
+    at_ms = step_server.time.ms + 5000
+    assert ask(step_server, session="s", seq=7) == []
+    step_server.post(RescheduleJobs, [Reschedule("a", 5000)], session="s", seq=7)
+    step_server.post(Submit, [operation("b")])
+    step_server.faults.fail()
+    [refusal], _ = step_server.step()
+    assert refusal.seq != 7
+    step_server.faults.clear()
+    step_server.time.ms += 1500
+    step_server.post_finish(leased, how=How.RETURNED)
+    assert answers(step_server) == [[True], [True]]
+    assert step_server.job("a").due_ms == at_ms
 
 
 def test_a_job_that_is_to_run_now(step_server, leased):

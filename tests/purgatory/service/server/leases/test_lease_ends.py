@@ -167,6 +167,18 @@ class TestFailingCommits:
         [leased] = step_server.work(route=b"other")
         assert (leased.op_id, leased.attempt) == ("a", 2)
 
+    def test_a_worker_that_goes_meanwhile(self, step_server):
+        """Its lease ends by time; of the connection nothing is kept."""
+        step_server.work(lease_ms=500)
+        due(step_server, "a")
+        step_server.faults.fail()
+        step_server.send(ClientDisconnected("c", b"w"))
+        step_server.faults.clear()
+        step_server.let_pass(2100)
+        assert step_server.state.leases.counts.leased == 0
+        assert step_server.state.leases.lapsed == {}
+        assert step_server.state.leases.limits.leased == {}
+
     def test_a_time_to_begin_that_ends_meanwhile(self, step_server):
         """A later transaction cancels the job."""
         step_server.submit(job("a", timeout_ms=0, start_within_ms=500))
@@ -177,6 +189,41 @@ class TestFailingCommits:
         step_server.faults.clear()
         step_server.let_pass(2100)
         assert step_server.job("a").state == "cancelled"
+
+
+class TestTimesToBegin:
+    def test_a_failure_that_comes_when_the_time_has_passed(self, step_server):
+        """Its attempt had begun: the job is retried, and not cancelled in the same transaction."""
+        step_server.work(begins=True)
+        [leased] = due(step_server, "a", start_within_ms=1000)
+        step_server.time.ms += 1500
+        assert step_server.finish(leased, how=How.FAILED, delay_ms=300) == [True]
+        assert step_server.job("a").state == "retrying"
+        [again] = step_server.let_pass(400)
+        assert again.attempt == 2
+
+    def test_a_move_that_comes_when_the_time_has_passed(self, step_server):
+        """The answer is that it was moved, and so it is."""
+        due(step_server, "a", start_within_ms=1000)
+        step_server.time.ms += 1500
+        assert step_server.ask(RescheduleJobs, [Reschedule("a", 5000)]).done == [True]
+        for _ in range(2):
+            assert step_server.job("a").state == "scheduled"
+            step_server.crash()
+        step_server.let_pass(5900)
+        assert step_server.job("a").state == "ready"
+        step_server.let_pass(200)
+        assert step_server.job("a").error == "not begun in time"
+
+    def test_a_failed_commit_of_that(self, step_server):
+        """The time to begin ends the job later, as if nothing had come."""
+        due(step_server, "a", start_within_ms=1000)
+        step_server.time.ms += 1500
+        step_server.faults.fail()
+        step_server.ask(RescheduleJobs, [Reschedule("a", 5000)])
+        step_server.faults.clear()
+        step_server.let_pass(2100)
+        assert step_server.job("a").error == "not begun in time"
 
 
 @pytest.mark.parametrize("is_committed", [True, False])

@@ -120,6 +120,18 @@ class TestRunning:
         assert step_server.state.leases.limits.leased == {}
         assert len(step_server.work(route=b"2")) == 2
 
+    def test_a_connection_that_was_detached(self, step_server):
+        """What it got before counts until that lease ends, also if another of its leases lapses."""
+        limit(step_server, running=2)
+        step_server.work(detached=True, room=1, lease_ms=800, begins=True)
+        due(step_server, 2)
+        step_server.work(lease_ms=500, begins=True)
+        assert step_server.state.leases.limits.leased == {"": 2}
+        step_server.let_pass(600)
+        assert step_server.state.leases.limits.leased == {"": 1}
+        step_server.let_pass(300)
+        assert step_server.state.leases.limits.leased == {}
+
     def test_a_limit_that_is_lowered(self, step_server):
         """What runs goes on; none is given out until fewer run."""
         step_server.work(begins=True)

@@ -6,6 +6,7 @@ import pytest
 
 from purgatory import StoreError
 from purgatory.service.encoding import decode_answer
+from purgatory.service.job_messages import WatchJobs
 from purgatory.service.protocol import (
     Failure,
     How,
@@ -220,6 +221,30 @@ def test_an_outcome_is_repeated_once_though_asked_for_often(server):
     server.bye()
     assert server.store_loop._reads.repeated.count == 0
     assert fetch_repeated(server) == []
+
+
+def test_outcomes_of_a_connection_that_goes_with_its_request(server):
+    """Both in one transaction: nothing is kept for the connection, which asks for no more."""
+    ids = end_many(server, 600)
+    server.post(Submit, [operation(op_id, "k") for op_id in ids])
+    server.bye()
+    assert server.store_loop._reads.repeated.count == 0
+    assert server.store_loop._reads.repeated.by_route == {}
+
+
+@pytest.mark.parametrize("reads", [1, 3])
+def test_watches_of_a_connection_that_goes_before_its_reads(server, reads):
+    """The reads come after the transaction, and leave no watch behind."""
+    server.submit(job("a"), operation("b"))
+    for _ in range(reads):
+        server.post(Query, ["b"], client="d", route=b"d")
+        server.post(WatchJobs, ["a"])
+    server.bye()
+    watches = server.state.jobs.watches
+    assert (watches.count, watches.bytes) == (0, 0)
+    server.hello()
+    assert server.ask(WatchJobs, ["a"]).jobs[0].state == "scheduled"
+    assert watches.count == 1
 
 
 def test_an_outcome_that_was_deleted_meanwhile_is_not_repeated(server):

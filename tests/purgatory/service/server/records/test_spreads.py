@@ -27,7 +27,7 @@ from purgatory.service.server.memory import PROCESS_BYTES
 from purgatory.service.server.records import spreads
 from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.store_loop import PORTIONS
-from tests.testing.step_server import RecordingSink, StepServer, operation, result
+from tests.testing.step_server import RecordingSink, StepServer, job, operation, result
 from timingwheel import COMPILED
 
 PORTION = 3
@@ -236,6 +236,43 @@ def test_several_keys_in_a_request_and_a_crash(server):
     server.hello()
     server.post(Complete, keys, session="s", seq=1)
     assert server.step()[0] == [Completed(1, [0, COUNT, 1, 5])]
+
+
+@pytest.mark.parametrize("limit", [None, COUNT + 1, COUNT + 9])
+@pytest.mark.parametrize("crashes", [False, True])
+def test_due_jobs_with_the_key(server, limit, crashes):
+    """They are cancelled at once, and count in the answer, also after a crash."""
+    server.submit(job("j1", "k", timeout_ms=10), job("j2", "k", timeout_ms=10))
+    server.pass_time(11)
+    server.submit(*(operation(op_id, "k") for op_id in IDS))
+    post_complete(server, limit=limit)
+    if crashes:
+        assert server.step(once=True)[0] == []
+        server.crash()
+        server.hello()
+        post_complete(server, limit=limit)
+    assert server.step()[0] == [Completed(1, [min(limit or COUNT + 2, COUNT + 2)])]
+    assert server.job_states("j1", "j2") == ["cancelled"] * 2
+
+
+@pytest.mark.parametrize("failing", [0, 1, 3])
+def test_due_jobs_and_a_commit_that_fails(server, failing):
+    """Their count is not added twice."""
+    server.submit(job("j", "k", timeout_ms=10))
+    server.pass_time(11)
+    server.submit(*(operation(op_id, "k", timeout_ms=10_000) for op_id in IDS))
+    post_complete(server)
+    for _ in range(failing):
+        server.step(once=True)
+    server.faults.fail()
+    replies, _ = server.step(once=True)
+    server.faults.clear()
+    server.time.ms += 2000
+    if not failing:
+        post_complete(server)
+        replies = []
+    replies += server.step()[0]
+    assert replies == [Completed(1, [COUNT + 1])]
 
 
 def test_a_request_that_is_sent_again_meanwhile(server):
