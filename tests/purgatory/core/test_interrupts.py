@@ -256,7 +256,7 @@ def test_an_interrupt_at_every_place(action, folders, error, monkeypatch):
         fired = interrupter.fired
         try:
             scene.verify()
-        except AssertionError as error:
-            broken.append(f"{interrupter.where}: {error}")
+        except AssertionError as failure:
+            broken.append(f"{interrupter.where}: {failure}")
     assert not broken, f"{len(broken)} of {at}: " + "\n".join(broken)
     assert at > 15, "places where an interrupt can come"
