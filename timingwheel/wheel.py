@@ -263,10 +263,11 @@ class TimingWheel:
         return found
 
     def _grow(self) -> "TimingWheel":
-        self.overflow = TimingWheel(
-            self.interval_ns, self.size, self.now_ns, self._queue, self.level + 1
-        )
-        return self.overflow
+        made = TimingWheel(self.interval_ns, self.size, self.now_ns, self._queue, self.level + 1)
+        above = self.overflow
+        if above is None:  # else a finalizer or a signal handler has made it meanwhile
+            self.overflow = above = made
+        return above
 
     def _check(self) -> None:
         """Assert every invariant of all levels. Locked."""

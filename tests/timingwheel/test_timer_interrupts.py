@@ -10,6 +10,7 @@ import _weakrefset
 import gc
 import sys
 from collections import Counter
+from functools import partial
 
 import pytest
 
@@ -402,3 +403,24 @@ def test_stats_add_up():
         return trace
 
     at_every_place(scene, 3)
+
+
+def test_a_handler_that_makes_the_same_level():
+    """Two tasks for a level that is being made: both run, and no level is lost."""
+
+    def scene(at):
+        clock, ran = ManualClock(), []
+        timer = Timer(tick_ms=1, wheel_size=4, clock=clock, executor=InlineExecutor())
+
+        def handler():
+            timer.schedule(0.1, ran.append, "handler's")
+
+        add = partial(timer.schedule, 0.02, ran.append, "own")
+        trace = handled_at(at, add, handler, (TIMINGWHEEL,))
+        timer._check()
+        clock.advance(1)
+        timer.advance_clock()
+        assert ran == (["own", "handler's"] if trace.fired else ["own"]), trace.where
+        return trace
+
+    at_every_place(scene, 15)
