@@ -310,7 +310,7 @@ class TimerTaskList(TaskList):
     def mark_dispatched(self) -> None:
         """Count the tasks as dispatched to the executor. Locked; idempotent."""
         counters = self._counters
-        count = i64(self._count)
+        count: int = self._count  # no conversion: interpreted, it would be a call
         waiting, backlog = counters.waiting - count, counters.backlog + count
         if not self.dispatched:
             self.dispatched = True

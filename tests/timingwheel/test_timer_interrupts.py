@@ -424,3 +424,22 @@ def test_a_handler_that_makes_the_same_level():
         return trace
 
     at_every_place(scene, 15)
+
+
+def test_a_handler_that_cancels_what_comes_due():
+    """A task that is cancelled while its bucket is dispatched counts as cancelled, and once."""
+
+    def scene(at):
+        clock, ran = ManualClock(), []
+        timer = Timer(tick_ms=1, wheel_size=4, clock=clock, executor=InlineExecutor())
+        task = timer.schedule(0.001, ran.append, 1)
+        timer.schedule(0.001, ran.append, 2)
+        clock.advance(0.001)
+        trace = handled_at(at, timer.advance_clock, task.cancel, (TIMINGWHEEL,))
+        timer._check()
+        assert ran == ([2] if task.cancelled() else [1, 2]), trace.where
+        stats = timer.stats()
+        assert (stats.pending, stats.fired, stats.cancelled) == (0, len(ran), 2 - len(ran))
+        return trace
+
+    at_every_place(scene, 15)
