@@ -215,10 +215,12 @@ class TimingWheel:
             if task is None:  # a finalizer cancelled some
                 break
             due_ns = self.due_ns(task.deadline_ns)
-            if due_ns > now_ns:
-                bucket.move(task, self.bucket_for(due_ns))
-            else:
-                bucket.move(task, self._overdue_bucket(due_ns))
+            late = due_ns <= now_ns
+            target = self._overdue_bucket(due_ns) if late else self.bucket_for(due_ns)
+            bucket.move(task, target)
+            # By a finalizer or signal handler meanwhile.
+            if target.level == 0 and task.deadline_ns > target.expiration_ns:
+                target.has_rescheduled = True
         return count
 
     def _overdue_bucket(self, due_ns: i64) -> TimerTaskList:
