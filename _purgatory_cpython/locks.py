@@ -85,8 +85,12 @@ class _Waiting:
     def __init__(self) -> None:
         self._waiters = {}
 
-    def wait(self, timeout: float | None = None) -> bool:
-        """See `threading.Condition`."""
+    def wait(self, timeout: float | None = None, is_over: Callable[[], bool] = bool) -> bool:
+        """See `threading.Condition`.
+
+        `is_over`: tells if there is nothing to wait for; asked once notifications find the waiter:
+        a signal handler of this thread may notify after the caller has looked.
+        """
         if not self._is_owned():
             raise RuntimeError("cannot wait on un-acquired lock")
         if timeout is None and sys.is_finalizing():  # no thread is left to notify
@@ -95,7 +99,7 @@ class _Waiting:
         waiter.acquire()
         self._waiters[waiter] = None  # no call from here until the `try`
         try:
-            is_notified = self._wait_unlocked(waiter, timeout)
+            is_notified = is_over() or self._wait_unlocked(waiter, timeout)
             # No call from here on. After a timeout the waiter is still listed.
             if waiter in self._waiters:
                 del self._waiters[waiter]

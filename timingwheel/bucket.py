@@ -307,15 +307,22 @@ class TimerTaskList(TaskList):
                 self._head += 1
         return None
 
-    def mark_dispatched(self) -> None:
-        """Count the tasks as dispatched to the executor. Locked; idempotent."""
+    def mark_dispatched(self) -> bool:
+        """Count the tasks as dispatched to the executor. Locked; idempotent.
+
+        False, and nothing done, if a deadline was moved beyond `expiration_ns`.
+        """
         counters = self._counters
-        count = i64(self._count)
+        count: int = self._count  # no conversion: interpreted, it would be a call
         waiting, backlog = counters.waiting - count, counters.backlog + count
+        # Atomic from here.
+        if self.has_rescheduled:
+            return False
         if not self.dispatched:
             self.dispatched = True
             counters.waiting = waiting
             counters.backlog = backlog
+        return True
 
     def take(self) -> TimerTask | None:
         """Remove and return the next task to run, or None."""

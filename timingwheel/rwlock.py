@@ -122,6 +122,11 @@ class ReadWriteLock:
         if self._poison is not None:
             raise self._poison
 
+    def check_outside(self) -> None:
+        """Raise RuntimeError if this thread has a side, or waits for one."""
+        if self.is_inside():
+            raise RuntimeError("this thread holds the lock already and cannot become its writer")
+
     def is_inside(self) -> bool:
         """Return whether this thread has a side, or waits for one; see `Timer.holds_lock`."""
         return self._is_owned() or threading.get_ident() in self._queued_threads
@@ -164,8 +169,7 @@ class ReadWriteLock:
 
     def __enter__(self) -> None:
         self.check_usable()
-        if self._is_owned():
-            raise RuntimeError("this thread holds the lock already and cannot become its writer")
+        self.check_outside()
         me = threading.get_ident()
         try:
             with self._turnstile:

@@ -226,7 +226,7 @@ def _add(timer: TimerCore, task: TimerTask, deadline_ns: i64, limited: bool) -> 
             if timer._max_pending or timer._closed:
                 _check_open(timer, task, limited)
             if not state.try_place_fast(task, deadline_ns):
-                due = state.place(task, deadline_ns)
+                due = state.place(task, deadline_ns, task._tt_list is None)
         if state.queue.wake_owed:
             timer._wake()
         if due is not None:  # the clock passed its due time meanwhile
@@ -245,7 +245,7 @@ def _add_due(
     try:
         with state.lock.reading():
             _check_open(timer, task, limited)
-            due = state.place_due(task, deadline_ns, now_ns)
+            due = state.place_due(task, deadline_ns, now_ns, task._tt_list is None)
         _dispatch(timer, due)
     except TimerError:
         raise
@@ -300,9 +300,9 @@ def _reschedule_locked(
             raise TimerClosed(f"timer {timer.name!r} is closed")
         start_ns = task.deadline_ns - task.delay_ns
         if delay_ns == 0:
-            due = state.place_due(task, deadline_ns, deadline_ns)
+            due = state.place_due(task, deadline_ns, deadline_ns, False)
         else:
-            due = state.place(task, deadline_ns)
+            due = state.place(task, deadline_ns, False)
         task.delay_ns = deadline_ns - start_ns if keeps_start else delay_ns
     if state.queue.wake_owed:
         timer._wake()

@@ -215,10 +215,12 @@ class TimingWheel:
             if task is None:  # a finalizer cancelled some
                 break
             due_ns = self.due_ns(task.deadline_ns)
-            if due_ns > now_ns:
-                bucket.move(task, self.bucket_for(due_ns))
-            else:
-                bucket.move(task, self._overdue_bucket(due_ns))
+            late = due_ns <= now_ns
+            target = self._overdue_bucket(due_ns) if late else self.bucket_for(due_ns)
+            bucket.move(task, target)
+            # By a finalizer or signal handler meanwhile.
+            if target.level == 0 and task.deadline_ns > target.expiration_ns:
+                target.has_rescheduled = True
         return count
 
     def _overdue_bucket(self, due_ns: i64) -> TimerTaskList:
@@ -263,10 +265,11 @@ class TimingWheel:
         return found
 
     def _grow(self) -> "TimingWheel":
-        self.overflow = TimingWheel(
-            self.interval_ns, self.size, self.now_ns, self._queue, self.level + 1
-        )
-        return self.overflow
+        made = TimingWheel(self.interval_ns, self.size, self.now_ns, self._queue, self.level + 1)
+        above = self.overflow
+        if above is None:  # else a finalizer or a signal handler has made it meanwhile
+            self.overflow = above = made
+        return above
 
     def _check(self) -> None:
         """Assert every invariant of all levels. Locked."""

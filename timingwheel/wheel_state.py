@@ -83,10 +83,11 @@ class WheelState:
         task.deadline_ns = deadline_ns  # after it: see `_put`
         return True
 
-    def place(self, task: TimerTask, deadline_ns: i64) -> TimerTaskList | None:
+    def place(self, task: TimerTask, deadline_ns: i64, is_new: bool = True) -> TimerTaskList | None:
         """Put a task, pending or not, into the bucket of its deadline. Locked.
 
         Returns the bucket in the dispatch queue, for delivery, if the task is due already.
+        `is_new`: not pending; else does nothing once a finalizer or signal handler has taken it.
         """
         if task._tt_list is not None:
             self._check_owner(task)
@@ -94,8 +95,8 @@ class WheelState:
                 return None
         due_ns = self.wheel.due_ns(deadline_ns)
         if due_ns <= self.wheel.now_ns:
-            return self.place_due(task, deadline_ns, due_ns)
-        self._put(task, self.wheel.bucket_for(due_ns), deadline_ns)
+            return self.place_due(task, deadline_ns, due_ns, is_new)
+        self._put(task, self.wheel.bucket_for(due_ns), deadline_ns, is_new)
         return None
 
     def try_reschedule_in_place(self, task: TimerTask, deadline_ns: i64) -> bool:
@@ -117,19 +118,23 @@ class WheelState:
         task.deadline_ns = deadline_ns
         return True
 
-    def place_due(self, task: TimerTask, deadline_ns: i64, due_ns: i64) -> TimerTaskList:
-        """Put a task, pending or not, into the dispatch queue. Locked."""
+    def place_due(
+        self, task: TimerTask, deadline_ns: i64, due_ns: i64, is_new: bool = True
+    ) -> TimerTaskList:
+        """Put a task into the dispatch queue, as `place` does into the wheel. Locked."""
         self._check_owner(task)
         bucket = self._new_dispatched_bucket(due_ns)
-        self._put(task, bucket, deadline_ns)
+        self._put(task, bucket, deadline_ns, is_new)
         return bucket
 
-    def _put(self, task: TimerTask, bucket: TimerTaskList, deadline_ns: i64) -> None:
+    def _put(self, task: TimerTask, bucket: TimerTaskList, deadline_ns: i64, is_new: bool) -> None:
         old = bucket_of(task)
-        if old is None:
+        if old is not None:
+            old.move(task, bucket)
+        elif is_new:
             bucket.add(task)
         else:
-            old.move(task, bucket)
+            return
         # Assign the deadline last, right after the return, where no interrupt comes: a recurring
         # task that was not added counts its next run from the former deadline.
         task.deadline_ns = deadline_ns
@@ -147,6 +152,7 @@ class WheelState:
 
     def drain_batch(self, now_ns: i64) -> bool:
         """Detach, dispatch and cascade a batch; False if nothing is due. Takes the write side."""
+        self.lock.check_outside()  # first: a lock of the interrupted call stays
         self.next_occupied()  # drops empty buckets: they do not come due
         budget: i64 = DRAIN_BATCH
         try:
@@ -182,8 +188,7 @@ class WheelState:
 
     def _process_bucket(self, bucket: TimerTaskList, budget: i64, now_ns: i64) -> i64:
         """Dispatch a bucket, or cascade up to `budget` of it; the cost."""
-        if bucket.level == 0 and not bucket.has_rescheduled:
-            bucket.mark_dispatched()
+        if bucket.level == 0 and bucket.mark_dispatched():
             if len(bucket):
                 self.dispatch_queue.append(bucket)
             self._draining = None
@@ -196,6 +201,9 @@ class WheelState:
 
     def next_occupied(self) -> TimerTaskList | None:
         """Return the first bucket that has tasks; drop empty buckets before it."""
+        if self.lock.is_inside():  # the call that was interrupted may be about to fill one
+            occupied = [bucket for bucket in self.queue.snapshot() if len(bucket)]
+            return occupied[0] if occupied else None
         while (first := self.queue.first()) is not None:
             if len(first):
                 return first
@@ -206,6 +214,8 @@ class WheelState:
 
     def cancel_some(self) -> list[TimerTask]:
         """Cancel and return a batch of pending tasks; empty if none is left."""
+        if self.lock.is_inside():  # as in `next_occupied`
+            return self._cancel_some_inside()
         with self.lock.reading():
             while True:  # as above
                 if (bucket := self._first()) is None:
@@ -214,6 +224,12 @@ class WheelState:
                     return tasks
                 self._unlink_bucket(bucket)
                 self._draining = None
+
+    def _cancel_some_inside(self) -> list[TimerTask]:
+        for bucket in [self._draining, *self.queue.snapshot()]:
+            if bucket is not None and (tasks := bucket.cancel_some(DRAIN_BATCH)):
+                return tasks
+        return []
 
     def _first(self) -> TimerTaskList | None:
         return self.queue.first() if self._draining is None else self._draining

@@ -101,7 +101,8 @@ class HeldEvents:
             add_task_at(self._timer, event, now + hold_ns + 1, now, limited=is_new)
             with self._lock:
                 self._check_room(event.key)
-                old = self.by_key.get(event.key)
+                # No call from here on, in which a signal handler could replace it.
+                old = self.by_key[event.key] if event.key in self.by_key else None  # noqa: SIM401
                 self._last_number += 1
                 event.number = self._last_number
                 # Not held if due already: this thread was slow.
@@ -145,7 +146,8 @@ class HeldEvents:
 
     def _remove(self, event: HeldEvent) -> None:
         with self._lock:
-            if self.by_key.get(event.key) is event:
+            # No call, in which a signal handler could remove or replace it.
+            if event.key in self.by_key and self.by_key[event.key] is event:
                 del self.by_key[event.key]
             if not self.by_key:
                 self.holds = False

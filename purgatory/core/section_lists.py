@@ -234,8 +234,7 @@ class ShardedWatchLists(AtomicWatchLists):
                     return operations_of(shard.of_key.get(key))
                 finally:
                     _leave_section(shard.lock)
-        with self._lock:
-            return operations_of(self._shard_of(key).of_key.get(key))
+        return WatchLists.watchers_of(self, key)
 
     def sole_watcher(self, key: Hashable) -> DelayedOperation | None:
         if is_builtin_key(key):

@@ -154,6 +154,8 @@ class WatchLists:
                 self._deferred_changes.append((operation, keys))
             else:
                 self._change(operation, keys)
+                if self.closed:  # meanwhile, by a finalizer or signal handler: it saw no entry yet
+                    self.check_open()
 
     def check_open(self) -> None:
         """Raise PurgatoryClosed if nothing may be watched any more."""
@@ -288,7 +290,11 @@ class WatchLists:
     def watchers_of(self, key: Hashable) -> list[DelayedOperation]:
         """Return the operations watching a key now, first come first."""
         with self._lock:
-            return operations_of(self._shard_of(key).of_key.get(key))
+            found = operations_of(self._shard_of(key).of_key.get(key))
+            for operation, keys in self._deferred_changes.copy():
+                if key in keys:  # submitted in the middle of another change, as this look
+                    found.append(cast("DelayedOperation", operation))
+            return found
 
     def sole_watcher(self, key: Hashable) -> DelayedOperation | None:
         """Return the only watcher of a key if an atomic look finds it, else None."""
@@ -313,6 +319,8 @@ class WatchLists:
         """Return all pending operations, each once."""
         with self._lock:
             values = [value for shard in self._shards for value in list(shard.of_key.values())]
+            deferred = [operation for operation, keys in self._deferred_changes if keys]
+            values += cast("list[DelayedOperation]", deferred)
         found = {id(operation): operation for value in values for operation in operations_of(value)}
         return list(found.values())
 

@@ -7,9 +7,11 @@ last. The program goes on after the interrupt, and at the end every task must be
 """
 
 import _weakrefset
+import contextlib
 import gc
 import sys
 from collections import Counter
+from functools import partial
 
 import pytest
 
@@ -21,7 +23,7 @@ from tests.testing.interrupts import (
     interrupted_at,
     is_entering_with,
 )
-from timingwheel import COMPILED, InlineExecutor, ManualClock, Timer, TimerTask
+from timingwheel import COMPILED, InlineExecutor, ManualClock, Timer, TimerClosed, TimerTask
 
 # The points are seen through tracing, which compiled code does not do; nor does it have them.
 pytestmark = pytest.mark.skipif(COMPILED, reason="compiled code cannot be traced")
@@ -402,3 +404,150 @@ def test_stats_add_up():
         return trace
 
     at_every_place(scene, 3)
+
+
+def test_a_handler_that_makes_the_same_level():
+    """Two tasks for a level that is being made: both run, and no level is lost."""
+
+    def scene(at):
+        clock, ran = ManualClock(), []
+        timer = Timer(tick_ms=1, wheel_size=4, clock=clock, executor=InlineExecutor())
+
+        def handler():
+            timer.schedule(0.1, ran.append, "handler's")
+
+        add = partial(timer.schedule, 0.02, ran.append, "own")
+        trace = handled_at(at, add, handler, (TIMINGWHEEL,))
+        timer._check()
+        clock.advance(1)
+        timer.advance_clock()
+        assert ran == (["own", "handler's"] if trace.fired else ["own"]), trace.where
+        return trace
+
+    at_every_place(scene, 15)
+
+
+def test_a_handler_that_cancels_what_comes_due():
+    """A task that is cancelled while its bucket is dispatched counts as cancelled, and once."""
+
+    def scene(at):
+        clock, ran = ManualClock(), []
+        timer = Timer(tick_ms=1, wheel_size=4, clock=clock, executor=InlineExecutor())
+        task = timer.schedule(0.001, ran.append, 1)
+        timer.schedule(0.001, ran.append, 2)
+        clock.advance(0.001)
+        trace = handled_at(at, timer.advance_clock, task.cancel, (TIMINGWHEEL,))
+        timer._check()
+        assert ran == ([2] if task.cancelled() else [1, 2]), trace.where
+        stats = timer.stats()
+        assert (stats.pending, stats.fired, stats.cancelled) == (0, len(ran), 2 - len(ran))
+        return trace
+
+    at_every_place(scene, 15)
+
+
+@pytest.mark.parametrize("handler", ["cancel", "run", "close", "advance"])
+@pytest.mark.parametrize("delay", [0, 0.002, 0.02, 0.2])
+def test_a_handler_in_the_middle_of_a_reschedule(delay, handler):
+    """A task runs once, and not if its cancel has said so; none is left in a closed timer."""
+
+    def scene(at):
+        clock, ran, said = ManualClock(), [], []
+        timer = Timer(tick_ms=1, wheel_size=4, clock=clock, executor=InlineExecutor())
+        task = timer.schedule(0.1, ran.append, 1)
+        handlers = {
+            "cancel": lambda: said.append(task.cancel()),
+            "run": lambda: timer.reschedule(task, 0),
+            "close": lambda: timer.close(wait=False),
+            "advance": lambda: said.append(0) or timer.advance_clock(),
+        }
+
+        def handle():
+            with contextlib.suppress(RuntimeError):
+                handlers[handler]()
+
+        def reschedule():
+            with contextlib.suppress(TimerClosed):
+                timer.reschedule(task, delay)
+
+        trace = handled_at(at, reschedule, handle, (TIMINGWHEEL,))
+        timer._check()
+        clock.advance(1)
+        timer.advance_clock()
+        timer._check()
+        assert ran == ([] if task.cancelled() or said == [True] else [1]), trace.where
+        assert (task.done(), len(timer)) == (True, 0), trace.where
+        return trace
+
+    at_every_place(scene, 2)
+
+
+def test_a_handler_that_closes_in_the_middle_of_an_add():
+    """The task is refused, or has its place: no bucket is dropped that is about to get it."""
+
+    def scene(at):
+        clock, ran, tasks = ManualClock(), [], []
+        timer = Timer(tick_ms=1, wheel_size=4, clock=clock, executor=InlineExecutor())
+        timer.schedule(0.02, ran.append, 0).cancel()  # leaves an empty bucket
+
+        def add():
+            with contextlib.suppress(TimerClosed):
+                tasks.append(timer.schedule(0.02, ran.append, 1))
+
+        trace = handled_at(at, add, lambda: timer.close(wait=False), (TIMINGWHEEL,))
+        timer._check()
+        clock.advance(1)
+        timer.advance_clock()
+        assert len(timer) == 0, trace.where
+        assert all(task.done() for task in tasks), trace.where
+        return trace
+
+    at_every_place(scene, 15)
+
+
+@pytest.mark.parametrize("delay", [0.001, 0.02])
+def test_a_handler_that_reschedules_what_comes_due(delay):
+    """A task that was rescheduled in time does not run before its new deadline."""
+
+    def scene(at):
+        clock, ran = ManualClock(), []
+        timer = Timer(tick_ms=1, wheel_size=4, clock=clock, executor=InlineExecutor())
+        task = timer.schedule(delay, lambda: ran.append(clock.now_ns()))
+        clock.advance(delay)
+        moved = partial(timer.reschedule, task, 5)
+        trace = handled_at(at, timer.advance_clock, moved, (TIMINGWHEEL,))
+        clock.advance(6)
+        timer.advance_clock()
+        timer._check()
+        assert len(ran) == 1
+        assert ran[0] >= task.deadline_ns, trace.where
+        return trace
+
+    at_every_place(scene, 15)
+
+
+def test_a_handler_that_advances_in_the_middle_of_a_drain():
+    """The second drain is refused, and the first keeps its lock."""
+
+    def scene(at):
+        clock, ran, refused = ManualClock(), [], []
+        timer = Timer(tick_ms=1, wheel_size=4, clock=clock, executor=InlineExecutor())
+        timer.schedule(0.02, ran.append, 1)
+        clock.advance(0.02)
+
+        def handler():
+            is_inside = timer._lock.is_inside()
+            try:
+                timer.advance_clock()
+            except RuntimeError:
+                refused.append(True)
+                assert timer._lock.is_inside() == is_inside
+
+        trace = handled_at(at, timer.advance_clock, handler, (TIMINGWHEEL,))
+        timer._check()
+        assert not timer._lock.is_inside()
+        timer.advance_clock()
+        assert ran == [1]
+        return trace
+
+    at_every_place(scene, 15)

@@ -86,7 +86,20 @@ class FastResultFuture(concurrent.futures.Future[_T]):
         """See `concurrent.futures.Future`. Takes no lock if there is a result."""
         if self._state == FINISHED and self._exception is None:
             return self._result  # type: ignore[return-value]
-        return super().result(timeout)
+        self._wait(timeout)
+        return super().result(0)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """See `concurrent.futures.Future`."""
+        self._wait(timeout)
+        return super().exception(0)
+
+    def _wait(self, timeout: float | None) -> None:
+        # The base's wait would miss an end by a signal handler of this thread.
+        condition: Any = self._condition
+        with condition:
+            if self._state in UNRESOLVED:
+                condition.wait(timeout, lambda: self._state not in UNRESOLVED)
 
     def set_running_or_notify_cancel(self) -> bool:
         """See `concurrent.futures.Future`. False if it was cancelled, as all waiters know."""
@@ -193,6 +206,8 @@ class DeferredFuture(FastResultFuture[Any]):
     def add_done_callback(self, fn: Callable[[Any], object]) -> None:
         """See `concurrent.futures.Future`. Raises TypeError for a coroutine function."""
         check_callback("fn", fn)
+        # Made before the base looks at the state: then no signal handler comes before it appends.
+        _ = self._done_callbacks
         super().add_done_callback(fn)
 
     def extend(self, timeout: float | timedelta) -> bool:

@@ -1,6 +1,7 @@
 """Events that reach a limited number of operations, or are held for later ones."""
 
 import contextlib
+import functools
 import gc
 import threading
 import weakref
@@ -12,7 +13,7 @@ from purgatory import HeldFull, KeyedOperation, Purgatory
 from purgatory.core.operations import outcome_race
 from purgatory.core.operations.operation import attach
 from purgatory.core.operations.operation_state import UNAFFECTED, Claim
-from tests.testing.interrupts import at_every_place, interrupted_at
+from tests.testing.interrupts import at_every_place, handled_at, interrupted_at
 from tests.testing.keys import Key
 from tests.testing.purgatory_harness import (
     HANG,
@@ -667,3 +668,23 @@ class TestCallbacks:
         first.add_done_callback(lambda done: p.complete("a", 2, hold=5))
         p.complete("a", 1, limit=2, hold=5)
         assert (first.result(0), p.defer("a").result(0), p.defer("a").result(0)) == (1, 2, 2)
+
+
+@pytest.mark.skipif(COMPILED, reason="compiled functions are not traced")
+@pytest.mark.parametrize("makes_new", [True, False])
+def test_a_signal_handler_replaces_or_drops_the_event_that_is_removed(makes_new):
+    """The handler's event stays, and the removal raises nothing."""
+
+    def scene(at):
+        p = PurgatoryHarness().purgatory
+        p.complete("k", "old", hold=5)
+        held = p._parts.held
+        remove = functools.partial(held.remove, held.by_key["k"])
+        trace = handled_at(at, remove, lambda: p.complete("k", "new", hold=5 * makes_new))
+        assert [event.value for event in held.by_key.values()] == ["new"] * (
+            trace.fired and makes_new
+        )
+        p._check()
+        return trace
+
+    at_every_place(scene, 3)

@@ -315,6 +315,44 @@ class TestHostileKeys:
         p._check()
         assert len(extra) == before
 
+    def test_a_completion_in_the_middle_of_a_change(self):
+        """Code that runs inside a change submits, and completes and cancels what it submitted."""
+        p = PurgatoryHarness().purgatory
+        completed, cancelled = [], []
+
+        def come_back():
+            completed.append(p.defer("x", "y", need=2))
+            p.complete("x", 1)
+            p.complete("y", 2)
+            cancelled.append(Recorder())
+            p.try_complete_else_watch(cancelled[-1], ["z"])
+            assert p.cancel_for_key("z") == cancelled[-1:]
+
+        p.defer(Key(5, come_back))
+        p.defer(1)  # hash(1) is 1, as that of every Key
+        assert [future.result(0) for future in completed] == [{"x": 1, "y": 2}] * len(completed)
+        assert cancelled
+        p._check()
+        assert p.delayed == 2
+
+    def test_a_close_in_the_middle_of_a_change(self):
+        """Code that runs inside the submission of an operation closes: none stays pending."""
+        p = PurgatoryHarness().purgatory
+        futures = []
+
+        def come_back():
+            if not futures:
+                futures.append(p.defer("x"))
+                p.close(wait=False)
+
+        hostile = p.defer(Key(5, come_back))
+        with pytest.raises(PurgatoryClosed):
+            p.defer(1)  # as above
+        assert hostile.done()
+        assert futures[0].done()
+        assert (p.delayed, p.watched, len(p.timer)) == (0, 0, 0)
+        p._check()
+
     def test_an_operation_may_end_while_it_is_put_on_the_lists(self):
         """A key's __eq__ that cancels the operation being watched leaves no entry behind."""
         harness = PurgatoryHarness()

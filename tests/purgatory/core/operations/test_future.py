@@ -4,6 +4,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import contextvars
+import functools
 import gc
 import itertools
 import threading
@@ -11,15 +12,21 @@ import weakref
 
 import pytest
 
+from _purgatory_cpython import locks
 from purgatory import OperationCancelled, OperationExpired, Purgatory
 from purgatory.core.operations.future import DeferredFuture
 from tests.testing.eventually import eventually
+from tests.testing.interrupts import GROUND_FLOOR, PURGATORY, at_every_place, handled_at
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness, all_in_threads
 
 
 @pytest.fixture
 def harness():
     return PurgatoryHarness()
+
+
+#: The code of a future.
+FOLDERS = (PURGATORY, GROUND_FLOOR, concurrent.futures.__path__[0])
 
 
 class TestAsAFuture:
@@ -305,6 +312,48 @@ class TestAsAFuture:
         with pytest.raises(concurrent.futures.InvalidStateError):
             future.set_exception(ValueError())
         assert (future._state, future._result, future._exception) == before
+
+    def test_a_signal_handler_ends_it_at_any_place_of_a_wait(self, harness, monkeypatch):
+        """The thread does not begin to wait for the end that its own handler has brought."""
+        p, in_vain = harness.purgatory, []
+        wait_unlocked = locks._Waiting._wait_unlocked
+
+        def look(condition, waiter, timeout):
+            in_vain.append(future._state == "FINISHED" and waiter.locked())
+            return wait_unlocked(condition, waiter, timeout)
+
+        monkeypatch.setattr(locks._Waiting, "_wait_unlocked", look)
+
+        def scene(at):
+            nonlocal future
+            future = p.defer("a")
+
+            def wait():
+                with contextlib.suppress(TimeoutError):
+                    future.result(0.001)
+
+            in_vain.clear()
+            trace = handled_at(at, wait, lambda: p.complete("a"), FOLDERS)
+            assert in_vain[:1] != [True], trace.where
+            p.complete("a")
+            return trace
+
+        future = None
+        at_every_place(scene, 10)
+
+    def test_a_signal_handler_ends_it_at_any_place_of_add_done_callback(self, harness):
+        """The callback is called once, whether it was added before or after the end."""
+        p = harness.purgatory
+
+        def scene(at):
+            future, told = p.defer("a"), []
+            add = functools.partial(future.add_done_callback, told.append)
+            trace = handled_at(at, add, lambda: p.complete("a"), FOLDERS)
+            p.complete("a")
+            assert told == [future], trace.where
+            return trace
+
+        at_every_place(scene, 10)
 
     def test_a_running_one_is_not_cancelled(self, harness):
         """As of the standard library's: `cancel` returns False, and the operation goes on."""
