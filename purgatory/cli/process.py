@@ -71,7 +71,8 @@ class TerminalHandler(logging.StreamHandler[TextIO]):
     """Writes records to stderr; on a terminal each erases a line of progress."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        erase_progress(self.stream)
+        with contextlib.suppress(OSError, ValueError):  # the terminal is gone: no caller cares
+            erase_progress(self.stream)
         super().emit(record)
 
 
