@@ -69,6 +69,9 @@ def _run(arguments: argparse.Namespace) -> int:
     received: list[int] = []
     with signals_handled((signal.SIGTERM, signal.SIGINT), received.append, once=True):
         try:
+            import_extra("purgatory.service.client.arguments", "service").checked_seconds(
+                arguments.drain, "--drain"
+            )  # not only when a signal has come
             _run_until(received, worker, arguments.drain)
         except (TypeError, ValueError) as error:  # a bad address or option in the program
             raise ConfigError(f"worker {arguments.worker}: {error}") from error

@@ -57,6 +57,15 @@ def test_a_metrics_port_that_is_none(tmp_path, monkeypatch, capsys, where):
     assert "expected" in line
 
 
+def test_a_drain_below_0_is_refused_at_the_start(tmp_path, monkeypatch, capsys):
+    """At the end it would keep the worker from giving its jobs back."""
+    (tmp_path / "drained.py").write_text(PROGRAM.format(address="tcp://127.0.0.1:1"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Worker, "start", lambda _: pytest.fail("it was started"))
+    assert main(["worker", "drained:worker", "--drain=-5"]) == 2
+    assert "--drain is -5.0; expected 0 or more seconds" in capsys.readouterr().err
+
+
 def test_a_worker(tmp_path, server, client):
     """It runs jobs until a signal, and then says how many."""
     (tmp_path / "reminders.py").write_text(PROGRAM.format(address=server.address), encoding="utf-8")
