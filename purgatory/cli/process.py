@@ -142,7 +142,7 @@ def drop_output() -> None:
 
 
 def tell(text: str) -> None:
-    """Print a line, if somebody still reads: a server goes on without its terminal or pipe."""
+    """Print a line; a server goes on without its terminal, and without the reader of its pipe."""
     try:
         print(text, flush=True)
     except OSError:
