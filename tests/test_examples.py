@@ -11,6 +11,7 @@ import pytest
 
 from purgatory.aio import AsyncPurgatory
 from tests.testing.java import SHORT_LIVED_OPTIONS
+from timingwheel import InlineExecutor, ManualClock, Timer
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -136,3 +137,16 @@ def test_a_turn_that_expires_passes_no_lease_on():
             held.cancel()
 
     asyncio.run(have_one_holder())
+
+
+def test_a_reminder_that_is_sent_is_kept_no_longer():
+    """Orders that nobody pays would take more and more memory."""
+    clock = ManualClock()
+    with Timer(clock=clock, executor=InlineExecutor()) as timer:
+        reminders = runpy.run_path(str(EXAMPLES / "delayed_job.py"))["Reminders"](timer)
+        reminders.order_placed(1)
+        clock.advance(3600)
+        timer.advance_clock()
+        assert (reminders.sent.qsize(), reminders._jobs) == (1, {})
+        reminders.order_changed(1)
+        assert not reminders.order_paid(1)
