@@ -22,13 +22,16 @@ class Reminders:
 
     def order_paid(self, order: int) -> bool:
         """Call the reminder off; False if it has been sent."""
-        return self._jobs.pop(order).cancel()
+        job = self._jobs.pop(order, None)
+        return job is not None and job.cancel()
 
     def order_changed(self, order: int) -> None:
-        """Let the time count anew."""
-        self._timer.reschedule(self._jobs[order], REMIND_AFTER_S)
+        """Let the time count anew, unless the reminder has been sent."""
+        if job := self._jobs.get(order):
+            self._timer.reschedule(job, REMIND_AFTER_S)
 
     def _remind(self, order: int) -> None:
+        self._jobs.pop(order, None)  # unpaid orders would stay for ever
         self.sent.put(f"order {order} is not paid yet")
 
 

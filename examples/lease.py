@@ -20,8 +20,8 @@ class Leases:
             try:
                 await turn
             except asyncio.CancelledError:
-                if not turn.cancelled():  # the turn had come in the same moment
-                    self._pass_on(name)
+                if not turn.cancelled() and turn.exception() is None:
+                    self._pass_on(name)  # the turn had come in the same moment
                 raise
         self._lent.add(name)
         lease = self._purgatory.defer(("lease", name), timeout=seconds)

@@ -5,7 +5,7 @@ Each heartbeat re-arms the worker's timer; a worker that stays silent for three 
 
 import threading
 
-from timingwheel import Timer, TimerTask
+from timingwheel import Timer
 
 SILENCE_S = 3.0
 BEAT_S = 0.05
@@ -23,13 +23,14 @@ def main() -> None:
         watches = {worker: timer.schedule(SILENCE_S, report, worker) for worker in ("a", "b", "c")}
 
         def beat(worker: str) -> None:
-            timer.add(watches[worker])  # again: it counts anew from now
-            beats[worker] = timer.schedule(BEAT_S, beat, worker)
+            if worker not in stopped:
+                timer.add(watches[worker])  # again: it counts anew from now
+                timer.schedule(BEAT_S, beat, worker)
 
-        beats: dict[str, TimerTask] = {}
+        stopped: set[str] = set()
         for worker in watches:
             beat(worker)
-        beats["b"].cancel()
+        stopped.add("b")  # to cancel its next beat would miss one that runs just now
         print("b stops")
         missed.wait()
         print("still watched:", *(worker for worker, watch in watches.items() if not watch.done()))

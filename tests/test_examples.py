@@ -1,13 +1,17 @@
 """The programs in examples/ run, and print what they are about."""
 
+import asyncio
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from purgatory.aio import AsyncPurgatory
 from tests.testing.java import SHORT_LIVED_OPTIONS
+from timingwheel import InlineExecutor, ManualClock, Timer
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -105,3 +109,44 @@ def test_example_prints(name, tmp_path):
         check=False,
     )
     assert (done.stdout.splitlines(), done.stderr) == (PRINTED[name], "")
+
+
+class _Hurried(AsyncPurgatory):
+    """Cancels a task in the moment in which its turn ends."""
+
+    def defer(self, *keys, **options):
+        task = asyncio.current_task()
+        future = super().defer(*keys, **options)
+        if keys[0][0] == "turn":
+            future.add_done_callback(lambda _: task.cancel())
+        return future
+
+
+def test_a_turn_that_expires_passes_no_lease_on():
+    """Also if its task is cancelled in the same moment: a lease has one holder."""
+    make_leases = runpy.run_path(str(EXAMPLES / "lease.py"))["Leases"]
+
+    async def have_one_holder():
+        async with _Hurried("leases") as purgatory:
+            leases = make_leases(purgatory)
+            held = await leases.acquire("printer", seconds=30)
+            for _ in range(2):
+                second = asyncio.create_task(leases.acquire("printer", seconds=30, timeout=0))
+                await asyncio.wait([second])
+                assert second.cancelled()
+            held.cancel()
+
+    asyncio.run(have_one_holder())
+
+
+def test_a_reminder_that_is_sent_is_kept_no_longer():
+    """Orders that nobody pays would take more and more memory."""
+    clock = ManualClock()
+    with Timer(clock=clock, executor=InlineExecutor()) as timer:
+        reminders = runpy.run_path(str(EXAMPLES / "delayed_job.py"))["Reminders"](timer)
+        reminders.order_placed(1)
+        clock.advance(3600)
+        timer.advance_clock()
+        assert (reminders.sent.qsize(), reminders._jobs) == (1, {})
+        reminders.order_changed(1)
+        assert not reminders.order_paid(1)

@@ -16,7 +16,7 @@ from dataclasses import fields
 from typing import Final, NoReturn
 
 from purgatory.cli.options import add_command, import_extra
-from purgatory.cli.process import INTERRUPTED
+from purgatory.cli.process import INTERRUPTED, drop_output
 from purgatory.errors import PurgatoryError
 from purgatory.printable import printable
 from purgatory.service.config import CONFIG_FILE, PREFIX, Config
@@ -119,12 +119,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        _drop_output()
+        drop_output()
         return PIPE_CLOSED
     except Exception as error:
         if os.environ.get("PURGATORY_TRACEBACK"):
             raise
-        _drop_output()
+        drop_output()
         return _fail(_error_message(error))
     return code
 
@@ -198,7 +198,7 @@ def _print_error(message: str) -> None:
         if sys.stderr is not None:
             print(line, file=sys.stderr, flush=True)
     except (OSError, ValueError):
-        _drop_output()
+        drop_output()
 
 
 def _error_message(error: Exception) -> str:
@@ -210,18 +210,3 @@ def _error_message(error: Exception) -> str:
         what = error.strerror or str(error)
         return f"{error.filename}: {what}" if error.filename else what
     return f"unexpected error, please report it: {error!r}"
-
-
-def _drop_output() -> None:
-    """Discard buffered output: Python would fail again as it flushes at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except OSError:
-                os.dup2(nowhere, stream.fileno())
-            except (AttributeError, ValueError):  # the stream is None or closed
-                pass
-    finally:
-        os.close(nowhere)

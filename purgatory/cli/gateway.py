@@ -13,7 +13,7 @@ from purgatory.cli.options import (
     import_extra,
     optional_path,
 )
-from purgatory.cli.process import configure_logging, notify
+from purgatory.cli.process import configure_logging, notify, tell
 from purgatory.service.config import split_names
 
 _BIND: Final = "127.0.0.1:7413"
@@ -70,9 +70,9 @@ def _run(arguments: argparse.Namespace) -> int:
         keep_alive=arguments.keep_alive,
     )
 
-    def tell() -> None:
-        print(f"serving {gateway.url}", flush=True)
+    def announce() -> None:
+        tell(f"serving {gateway.url}")
         notify("READY=1")
 
-    gateway.run(tell)
+    gateway.run(announce)
     return 0

@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TextIO
@@ -70,7 +71,8 @@ class TerminalHandler(logging.StreamHandler[TextIO]):
     """Writes records to stderr; on a terminal each erases a line of progress."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        erase_progress(self.stream)
+        with contextlib.suppress(OSError, ValueError):  # the terminal is gone: no caller cares
+            erase_progress(self.stream)
         super().emit(record)
 
 
@@ -122,6 +124,29 @@ def heed_sigterm() -> None:
 
 def _end(number: int, _: object) -> None:
     os._exit(128 + number)  # as a shell reports a signal
+
+
+def drop_output() -> None:
+    """Discard buffered output: Python would fail again as it flushes at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except OSError:
+                os.dup2(nowhere, stream.fileno())
+            except (AttributeError, ValueError):  # the stream is None or closed
+                pass
+    finally:
+        os.close(nowhere)
+
+
+def tell(text: str) -> None:
+    """Print a line; a server goes on without its terminal, and without the reader of its pipe."""
+    try:
+        print(text, flush=True)
+    except OSError:
+        drop_output()
 
 
 # Enough for any number of clients; some systems allow a billion.

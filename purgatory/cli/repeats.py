@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from purgatory.service.client.repeats.repeat_handle import RepeatHandle
 
 _COUNT: Final = 10
+_END: Final = datetime.max.replace(tzinfo=UTC)
 _HEAD: Final = ("repeat", "client", "kind", "times", "next", "last", "skipped")
 _DESCRIPTION: Final = """\
 Have a server schedule jobs by the calendar or at intervals, and see, pause and run these repeats.
@@ -207,7 +208,8 @@ def _times_of(repeat: RepeatHandle, count: int) -> list[datetime]:
     if first is None:
         return []
     every = timedelta(seconds=repeat.every or 0.0)
-    return [first + number * every for number in range(count)]
+    left = (_END - first) // every + 1  # fewer if the calendar ends before
+    return [first + number * every for number in range(min(count, left))]
 
 
 def _print_times(times: Iterable[datetime], arguments: argparse.Namespace) -> None:

@@ -19,7 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from purgatory.cli.options import DURATION, SubParsers, add_command, import_extra, optional_path
-from purgatory.cli.process import configure_logging, notify, raise_descriptor_limit
+from purgatory.cli.process import configure_logging, notify, raise_descriptor_limit, tell
 from purgatory.cli.progress import erase_progress, progress_shown
 from purgatory.service.config import Config
 
@@ -116,7 +116,7 @@ def _announce(text: str, facts: Mapping[str, object]) -> None:
         gc.unfreeze()
         gc.collect()
     erase_progress()
-    print(text, flush=True)
+    tell(text)
     log.info("serving" if "pending" in facts else "standby", extra=dict(facts))
 
 
@@ -127,12 +127,12 @@ def _serve(service: ServiceDaemon | ClusterDaemon) -> int:
         try:
             service.start()
             if service.url:
-                print(f"page and metrics at {service.url}", flush=True)
+                tell(f"page and metrics at {service.url}")
             notify("READY=1")
             while (number := signals.wait()) == signal.SIGHUP:
                 service.reload()
             if number != _ENDED:
-                print(f"{signal.Signals(number).name}: ending", flush=True)
+                tell(f"{signal.Signals(number).name}: ending")
                 log.info("ending", extra={"signal": signal.Signals(number).name})
             notify("STOPPING=1")
         finally:

@@ -11,14 +11,16 @@ import itertools
 import math
 import os
 import select
+import signal
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final, Self, TextIO
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TextIO
 
 from purgatory.cli.connection import add_connection_options, connected
 from purgatory.cli.options import COUNT, DURATION, SubParsers, add_command, import_extra
 from purgatory.cli.output import json_text, print_facts
+from purgatory.cli.process import signals_handled
 from purgatory.cli.top_tables import HELP, QUIT, TABLES
 from purgatory.service.errors import ConfigError, WrongVersion
 
@@ -62,6 +64,8 @@ class Keyboard:
             termios.tcsetattr(self._stream, termios.TCSADRAIN, self._before)
 
 
+# The system's calls refuse a wait of centuries.
+_LONGEST_WAIT_S: Final = 3600.0
 _TOP: Final = f"""\
 Watch a server in the terminal: what is wrong comes first. Keys change the table of jobs:
 {HELP}."""
@@ -107,6 +111,7 @@ def _top(arguments: argparse.Namespace) -> int:
         samples = itertools.count(1) if arguments.count is None else range(1, arguments.count)
         with (
             contextlib.suppress(KeyboardInterrupt),
+            signals_handled((signal.SIGTERM,), _leave, once=True),
             Keyboard() as keyboard,
             screen.live(top) as live,
         ):
@@ -119,10 +124,15 @@ def _top(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _leave(number: int) -> NoReturn:
+    """End the command by an exception: the terminal becomes what it was."""
+    raise SystemExit(128 + number)  # as a shell reports a signal
+
+
 def _pause(top: Top, keyboard: Keyboard, seconds: float) -> bool:
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
-        key = keyboard.wait(left)
+        key = keyboard.wait(min(left, _LONGEST_WAIT_S))
         if key == QUIT:
             return False
         if top.press(key):

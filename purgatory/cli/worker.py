@@ -69,6 +69,9 @@ def _run(arguments: argparse.Namespace) -> int:
     received: list[int] = []
     with signals_handled((signal.SIGTERM, signal.SIGINT), received.append, once=True):
         try:
+            import_extra("purgatory.service.client.arguments", "service").checked_seconds(
+                arguments.drain, "--drain"
+            )  # not only when a signal has come
             _run_until(received, worker, arguments.drain)
         except (TypeError, ValueError) as error:  # a bad address or option in the program
             raise ConfigError(f"worker {arguments.worker}: {error}") from error
@@ -126,14 +129,14 @@ class _Progress:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._is_terminal = sys.stderr.isatty()
+        self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
         self._seen = (time.monotonic(), 0)
         self._next_line = time.monotonic() + _LINE_S
 
     def show(self) -> None:
         now = time.monotonic()
         if self._is_terminal and now - self._seen[0] >= 1.0:
-            print(f"\r{self._text()}\x1b[K", end="", file=sys.stderr, flush=True)
+            self._print(f"\r{self._text()}\x1b[K")
         elif not self._is_terminal and now >= self._next_line:
             self._next_line = now + _LINE_S
             log.info("%s", self._text())
@@ -147,8 +150,14 @@ class _Progress:
             f"({rate:,.1f}/s), {counts.failed:,} failed, {counts.lost:,} lost"
         )
 
+    def _print(self, line: str) -> None:
+        try:
+            print(line, end="", file=sys.stderr, flush=True)
+        except OSError:  # the terminal is gone, as after `disown`
+            self._is_terminal = False
+
     def end(self) -> None:
         if self._is_terminal:
-            print(f"\r{self._text()}", file=sys.stderr)
+            self._print(f"\r{self._text()}\n")
         else:
             log.info("%s", self._text())

@@ -32,7 +32,7 @@ _SHORT: Final = {
     "@hourly": "0 * * * *",
 }
 # A range of one value with a step; cronsim goes on to the field's end, as for `5/2`.
-_RANGE_OF_ONE: Final = re.compile(r"\b(\w+)-\1/[1-9][0-9]*(?=[\s,]|$)")
+_RANGE_OF_ONE: Final = re.compile(r"(?<![^\s,])(\w+)-\1/[1-9][0-9]*(?=[\s,]|$)")
 _FIELDS: Final = 5
 _MOST_CHARACTERS: Final = 1000
 _HOURS: Final = 24

@@ -79,8 +79,8 @@ class ReplayClock:
         """Whether time passes at a speed."""
         return self._speed is not None
 
-    def advance_to(self, instant_ms: int) -> None:
-        """Move on to an instant. Returns early if stopped."""
+    def advance_to(self, instant_ms: int, is_needed: Callable[[], object] = lambda: True) -> None:
+        """Move on to an instant. Returns early if stopped; in real time also if not needed."""
         if self._origin is None:
             self._origin = instant_ms, time.monotonic()
             self._clock.now = instant_ms
@@ -91,7 +91,7 @@ class ReplayClock:
                 self._clock.now = now_ms
                 if self._speed is not None and self.timer.has_due():
                     self.drain()
-            if now_ms >= instant_ms:
+            if now_ms >= instant_ms or not is_needed():
                 return
             self._sleep_towards(instant_ms)
 

@@ -65,7 +65,8 @@ class _Rows:
         if more is None:
             self.finished = True
             return
-        self._check_order(more[self._time_place])
+        if more[self._time_place]:
+            self._check_order(more[self._time_place])
         left = (column[self._start :] for column in self._columns)
         self._columns = tuple(old + new for old, new in zip(left, more, strict=True))
         self._start = 0

@@ -79,9 +79,10 @@ class LocalFileSystem:
         """Return the files of a directory, in bytes; none if missing."""
         try:
             with os.scandir(_local(path)) as found:
-                return {file.name: file.stat().st_size for file in found if file.is_file()}
+                sizes = {entry.name: _size_of(entry) for entry in found}
         except FileNotFoundError:
             return {}
+        return {name: size for name, size in sizes.items() if size is not None}
 
     def size(self, path: str) -> int | None:
         """Return the bytes of a file, None for a directory."""
@@ -246,6 +247,14 @@ class HadoopFileSystem:
 
 
 FileSystem: TypeAlias = LocalFileSystem | HadoopFileSystem
+
+
+def _size_of(entry: os.DirEntry[str]) -> int | None:
+    """Return the bytes of a file; None for a directory, and for a file deleted meanwhile."""
+    try:
+        return entry.stat().st_size if entry.is_file() else None
+    except FileNotFoundError:
+        return None
 
 
 def _local(path: str) -> Path:

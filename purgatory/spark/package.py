@@ -1,6 +1,7 @@
 """The zip and the program for spark-submit. Any thread may call."""
 
 import importlib.util
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -43,12 +44,22 @@ def write_package(directory: Path) -> tuple[Path, Path]:
     """
     directory.mkdir(parents=True, exist_ok=True)
     archive, program = directory / ZIP_NAME, directory / PROGRAM_NAME
-    with ZipFile(archive, "w", ZIP_DEFLATED) as out:
+    draft = directory / f".{ZIP_NAME}.{os.getpid()}.tmp"
+    try:
+        # An interrupt leaves a zip that can be read, without all files.
+        _write_zip(draft)
+        draft.replace(archive)
+    finally:
+        draft.unlink(missing_ok=True)
+    program.write_text(_PROGRAM, encoding="utf-8")
+    return archive, program
+
+
+def _write_zip(path: Path) -> None:
+    with ZipFile(path, "w", ZIP_DEFLATED) as out:
         for name in _PACKAGES:
             for file, inside in _package_files(name):
                 out.writestr(ZipInfo(inside), file.read_bytes(), ZIP_DEFLATED)
-    program.write_text(_PROGRAM, encoding="utf-8")
-    return archive, program
 
 
 def _package_files(package: str) -> Iterator[tuple[Path, str]]:

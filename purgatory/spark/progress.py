@@ -9,7 +9,10 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
+from rich.text import Text
+
 from purgatory.console import OutputConsole
+from purgatory.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,11 +43,12 @@ class Progress:
 
     def show(self, step: object) -> None:
         """Show the beginning or the result of a step."""
+        shown = printable(str(step))
         if self._console.is_terminal:
-            self._status.update(str(step))
+            self._status.update(Text(shown))  # which rich does not parse for markup
         else:
             time = "" if self._clock is None else f"{self._clock() - self._start:5.1f} s  "
-            self._console.print(f"{time}{step}", markup=False, soft_wrap=True)
+            self._console.print(f"{time}{shown}", markup=False, soft_wrap=True)
 
     def __exit__(self, *error: object) -> None:
         self._stack.close()

@@ -80,10 +80,19 @@ def open_session(
     try:
         yield own
     except JAVA_GONE as error:
+        if isinstance(error, BrokenPipeError) and _is_alive(own):  # of the command's output
+            raise
         raise SessionFailed("Spark's Java process has ended") from error
     finally:
         with suppress(*JAVA_GONE):
             own.stop()
+
+
+def _is_alive(spark: SparkSession) -> bool:
+    try:
+        return bool(spark._jsparkSession.version())
+    except JAVA_GONE:
+        return False
 
 
 def local_session(

@@ -57,7 +57,7 @@ def lease_row(config: Config) -> Iterator[LeaseRow]:
 def without_password(url: str) -> str:
     """Return a URL to show."""
     shown = re.sub(r"//([^:@/]*):[^@/]*@", r"//\1@", url)
-    return re.sub(r"([?&])(ssl)?password=[^&]*&?", r"\1", shown).rstrip("?&")
+    return re.sub(r"(?<=[?&])(ssl)?password=[^&]*&?", "", shown).rstrip("?&")
 
 
 _STATUS: Final = """\

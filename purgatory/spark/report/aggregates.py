@@ -109,10 +109,10 @@ def hours_of_week(at_ms: Column) -> Column:
 
 
 def rounded_up(value: Column) -> Column:
-    """Round up to `DIGITS` digits: a timeout still reaches its share."""
+    """Round up to `DIGITS` digits, within 64 bits: a timeout still reaches its share."""
     digits = F.length(F.abs(value).cast("string"))
     unit = F.pow(F.lit(10.0), F.greatest(F.lit(0), digits - DIGITS)).cast("long")
-    return value + F.pmod(-value, unit)
+    return F.coalesce(F.try_add(value, F.pmod(-value, unit)), value)
 
 
 def hot_keys(outcomes: DataFrame, operations: DataFrame | None, max_keys: int) -> DataFrame:

@@ -31,11 +31,11 @@ _ZEROS: Final = {share(0), duration(0), count(0), NOTHING}
 
 
 def without_empty_columns(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> TableCells:
-    """Drop columns of zeros and nothing."""
+    """Drop columns of zeros and nothing, but not the names of the rows."""
     columns = [
         (head, *cells)
         for head, cells in zip(heads, zip(*rows, strict=True), strict=True)
-        if not _ZEROS.issuperset(cells)
+        if head == heads[0] or not _ZEROS.issuperset(cells)
     ]
     kept, *kept_rows = zip(*columns, strict=True)
     return kept, kept_rows

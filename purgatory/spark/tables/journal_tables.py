@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial, reduce
 from typing import Final, NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from purgatory.printable import counted
@@ -200,8 +200,11 @@ def _outcome_rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
 
 
 def _near_1970(name: str, columns: Mapping[str, ParsedColumn]) -> Rule:
-    near = columns[name].value.between(-FARTHEST_MS, FARTHEST_MS)
-    return Rule(name, near, "a time within 2**61 ms of 1970")
+    return Rule(name, _is_near(columns[name].value), "a time within 2**61 ms of 1970")
+
+
+def _is_near(value: Column) -> Column:
+    return value.between(-FARTHEST_MS, FARTHEST_MS)
 
 
 OUTCOMES_TABLE: Final = TableSpec(tables.OUTCOMES, OUTCOMES, _outcome_rules)
@@ -215,7 +218,6 @@ def _job_rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
     times = ("submitted_ms", "due_ms", "ended_ms")
     spans = ("began_ms", "queue_ms", "run_ms")
     began = [columns[name].value.isNull() for name in spans]
-    far = F.lit(FARTHEST_MS)
     return [
         *text_rules("job_id", columns),
         *(rule for name in _JOB_TEXTS for rule in kind_rules(name, columns)),
@@ -223,7 +225,7 @@ def _job_rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
         *(_near_1970(name, columns) for name in times),
         Rule("attempts", columns["attempts"].value >= 0, "a number of attempts"),
         *(
-            Rule(name, is_null | F.abs(columns[name].value).between(0, far), "a time, or nothing")
+            Rule(name, is_null | _is_near(columns[name].value), "a time, or nothing")
             for name, is_null in zip(spans, began, strict=True)
         ),
         Rule("run_ms", began[0] == began[2], "a duration, if an attempt has begun"),

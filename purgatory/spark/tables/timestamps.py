@@ -49,5 +49,6 @@ def is_nanoseconds(kind: str) -> bool:
 
 
 def _floor_div(count: Column, unit: int) -> Column:
-    divisor = F.lit(unit).cast("bigint")
-    return F.call_function("div", count - F.pmod(count, divisor), divisor)
+    # Nothing is subtracted from the count, which may be the least of 64 bits.
+    down = F.when(count % unit < 0, 1).otherwise(0)
+    return F.call_function("div", count, F.lit(unit).cast("bigint")) - down

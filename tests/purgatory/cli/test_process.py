@@ -1,6 +1,7 @@
 """The log as text and as JSON, the limit of open files, notifications to systemd."""
 
 import datetime as dt
+import errno
 import io
 import json
 import logging
@@ -166,3 +167,17 @@ def test_a_record_begins_a_line(is_terminal, begin):
     handler = TerminalHandler(Stream())
     handler.handle(record("migrated"))
     assert handler.stream.getvalue() == f"{begin}migrated\n"
+
+
+def test_a_terminal_that_goes_away_raises_in_no_caller(monkeypatch):
+    """As other streams: the log is for people."""
+
+    class Stream(io.StringIO):
+        def isatty(self):
+            return True
+
+        def write(self, text):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    TerminalHandler(Stream()).handle(record("migrated"))

@@ -111,6 +111,14 @@ def test_next(run, shop):
     assert run("repeats", "next", "x") == (1, "", "x: there is no such repeat\n")
 
 
+def test_next_ends_with_the_calendar(run, shop):
+    """It shows fewer times than asked for if the year 10000 comes before."""
+    shop.repeat("r", every="365d")
+    code, out, err = run("repeats", "next", "r", "--count", 10_000)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[-1].startswith("999")
+
+
 def test_next_without_a_server(run, monkeypatch):
     """Of an expression that is given."""
     monkeypatch.setenv("PURGATORY_ADDRESS", "tcp://127.0.0.1:1")

@@ -1,6 +1,8 @@
 """`purgatory serve` in a process of its own."""
 
 import contextlib
+import gc
+import os
 import select
 import signal
 import subprocess
@@ -62,6 +64,19 @@ def test_a_hang_up_does_not_end_it(tmp_path):
             assert client.stats()["pending"] == 0
         assert serve.end() == (0, "")
         assert not (tmp_path / "data").exists()
+
+
+def test_a_reader_that_goes_away_does_not_end_it(monkeypatch):
+    """A server that stands by for months says that it serves though nobody reads that."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        try:
+            serve._announce("standby", {})
+            serve._announce("serving", {"pending": 0})
+        finally:
+            gc.unfreeze()
 
 
 def test_a_start_that_fails(tmp_path, capsys):

@@ -3,12 +3,16 @@
 import json
 import os
 import pty
+import signal
+import sys
 import termios
+import threading
 import time
 
 import pytest
 
 from purgatory.cli.top import Keyboard
+from purgatory.cli.top_tables import QUIT
 from tests.testing.purgatory_harness import HANG
 
 pytestmark = pytest.mark.usefixtures("no_thread_is_left")
@@ -62,6 +66,31 @@ def test_keys_of_a_terminal(terminal):
         assert [keyboard.wait(HANG), keyboard.wait(HANG)] == ["d", "q"]
         assert keyboard.wait(0.001) == ""
     assert termios.tcgetattr(stream) == before
+
+
+def test_sigterm_leaves_the_terminal_as_it_was(run, at, terminal, monkeypatch):
+    """The exit code is a signal's."""
+    _, stream = terminal
+    monkeypatch.setattr(sys, "stdin", stream)
+    before = termios.tcgetattr(stream)
+    waits = []
+
+    def wait(_keyboard, seconds):
+        waits.append((seconds, termios.tcgetattr(stream) == before))
+        signal.raise_signal(signal.SIGTERM)
+        return QUIT
+
+    monkeypatch.setattr(Keyboard, "wait", wait)
+    handler = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with pytest.raises(SystemExit, match="143"):
+            run("top", "--interval", "9999999999")
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+    assert termios.tcgetattr(stream) == before
+    [(seconds, is_as_before)] = waits
+    assert seconds <= threading.TIMEOUT_MAX
+    assert not is_as_before
 
 
 def test_without_a_terminal(tmp_path):

@@ -1,5 +1,7 @@
 """`purgatory worker`: it runs jobs until a signal."""
 
+import errno
+import io
 import json
 import os
 import signal
@@ -9,7 +11,8 @@ import sys
 import pytest
 
 from purgatory.cli.entry_point import main
-from purgatory.service import Client, Config
+from purgatory.cli.worker import _Progress
+from purgatory.service import Client, Config, Worker
 from purgatory.service.daemon import ServiceDaemon
 from tests.testing.purgatory_harness import HANG
 
@@ -54,6 +57,15 @@ def test_a_metrics_port_that_is_none(tmp_path, monkeypatch, capsys, where):
     assert "expected" in line
 
 
+def test_a_drain_below_0_is_refused_at_the_start(tmp_path, monkeypatch, capsys):
+    """At the end it would keep the worker from giving its jobs back."""
+    (tmp_path / "drained.py").write_text(PROGRAM.format(address="tcp://127.0.0.1:1"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Worker, "start", lambda _: pytest.fail("it was started"))
+    assert main(["worker", "drained:worker", "--drain=-5"]) == 2
+    assert "--drain is -5.0; expected 0 or more seconds" in capsys.readouterr().err
+
+
 def test_a_worker(tmp_path, server, client):
     """It runs jobs until a signal, and then says how many."""
     (tmp_path / "reminders.py").write_text(PROGRAM.format(address=server.address), encoding="utf-8")
@@ -73,6 +85,26 @@ def test_a_worker(tmp_path, server, client):
     _, errors = process.communicate(timeout=HANG)
     assert process.returncode == 0
     assert "INFO purgatory.cli.worker: jobs: 0 running, 1 done (" in errors
+
+
+class GoneTerminal(io.StringIO):
+    """A terminal that was closed while a program goes on, as after `disown`."""
+
+    def isatty(self):
+        return True
+
+    def write(self, text):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+@pytest.mark.parametrize("stderr", [GoneTerminal(), None])
+def test_a_terminal_that_goes_away_ends_no_worker(monkeypatch, caplog, stderr):
+    """Its line goes to the log from then on. Likewise without stderr."""
+    monkeypatch.setattr(sys, "stderr", stderr)
+    progress = _Progress(Worker("tcp://127.0.0.1:1", name="jobs"))
+    progress.end()
+    progress.end()
+    assert "jobs: 0 running" in caplog.text
 
 
 def test_the_log_of_a_worker(tmp_path, server, client):

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from purgatory.replay.clock import ReplayClock
 from purgatory.replay.engine import Replay
-from purgatory.trace import Extension, KeyEvent, OutOfOrder, TraceError
+from purgatory.trace import Extension, KeyEvent, Operation, OutOfOrder, TraceError
 from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, columns_of
 from tests.testing.oracle import full_traces, resolve, traces
 from tests.testing.replays import operation, replayed
@@ -120,6 +120,24 @@ def test_stop_ends_a_wait_in_real_time():
     with Replay(speed=1) as replay:
         replay.run(rows, [], lambda done: replay.stop())
     assert replay.seconds < 60
+
+
+def test_in_real_time_the_run_ends_with_the_last_outcome():
+    """The deadline of an operation that completed is waited for no longer."""
+    hours = 10 * 3_600_000
+    operations = [Operation("a", "k", 0, hours, ("key",)), Operation("b", "k", 0, 50, ("x",))]
+    with Replay(speed=1.0) as replay:
+        total = replay.run(operations, [KeyEvent("key", 1)])
+    assert (total.completed, total.expired) == (1, 1)
+
+
+def test_a_batch_may_be_empty():
+    """As from a table whose rows were filtered batch by batch."""
+    none = ([], [], [], [], [])
+    one = (["a"], ["k"], [0], [5], [("key",)], [1])
+    with Replay() as replay:
+        total = replay.run_columns([(*none, []), one, (*none, [])], [none[:4]])
+    assert total.expired == 1
 
 
 def test_the_wheel_is_drained_once_a_window(monkeypatch):

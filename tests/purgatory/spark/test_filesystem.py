@@ -1,5 +1,7 @@
 """One contract, two file systems: the local disks, and the same disks through Hadoop."""
 
+import contextlib
+import os
 import threading
 
 import pytest
@@ -65,6 +67,28 @@ def test_the_sizes_of_files(file_system, root):
     assert file_system.sizes(f"{root}/none") == {}
     sizes = file_system.sizes(root)
     assert {name: size for name, size in sizes.items() if not name.endswith(".crc")} == {"file": 4}
+
+
+def test_a_file_deleted_meanwhile_hides_no_other(tmp_path, monkeypatch):
+    """A running server deletes old files of its journal at any time."""
+    entries = [Entry("gone", None), Entry("kept", 4)]
+    monkeypatch.setattr(os, "scandir", lambda _: contextlib.nullcontext(entries))
+    assert LocalFileSystem().sizes(str(tmp_path)) == {"kept": 4}
+
+
+class Entry:
+    """A file in a listing; without a size it was deleted after the listing."""
+
+    def __init__(self, name, size):
+        self.name, self.st_size = name, size
+
+    def is_file(self):
+        return True
+
+    def stat(self):
+        if self.st_size is None:
+            raise FileNotFoundError
+        return self
 
 
 def test_delete_takes_files_and_whole_directories(file_system, root):

@@ -3,6 +3,8 @@
 import ast
 from zipfile import ZipFile
 
+import pytest
+
 from purgatory.spark.package import write_package
 
 
@@ -30,3 +32,19 @@ def test_the_same_packages_give_the_same_bytes(tmp_path):
     """So that a cluster need not fetch the zip again."""
     first, second = (write_package(tmp_path / name)[0].read_bytes() for name in ("a", "b"))
     assert first == second
+
+
+def test_an_interrupt_leaves_the_former_zip(tmp_path, monkeypatch):
+    """One without all files would be found out on the cluster."""
+    archive, _ = write_package(tmp_path)
+    before = archive.read_bytes()
+
+    def interrupt(path):
+        path.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("purgatory.spark.package._write_zip", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_package(tmp_path)
+    assert archive.read_bytes() == before
+    assert len(list(tmp_path.iterdir())) == 2

@@ -30,3 +30,12 @@ def test_in_a_terminal_one_line_changes():
     with Progress("starting", console) as progress:
         progress.show(CheckpointEntry(batch=7, pending=1_234))
     assert "batch 7" in text.getvalue() or "starting" in text.getvalue()
+
+
+def test_a_step_is_no_markup():
+    """A path may have brackets, and characters that would move the cursor."""
+    text = io.StringIO()
+    console = Console(file=text, force_terminal=True, width=200)
+    with Progress("starting", console) as progress:
+        progress.show("looking at data[/x]\x1b[2J")
+    assert "looking at data[/x]\\x1b[2J" in text.getvalue()

@@ -7,6 +7,7 @@ import sys
 import pytest
 from pyspark.sql import SparkSession
 
+from purgatory.spark.errors import SessionFailed
 from purgatory.spark.session import _settings, open_session
 from tests.testing.java import SHORT_LIVED_OPTIONS
 
@@ -66,6 +67,34 @@ def test_an_error_leaves_a_session_handed_in_running(spark):
         with open_session(spark):
             raise ZeroDivisionError
     assert spark.range(1).count() == 1
+
+
+class OwnSession:
+    """A session whose Java answers, or raises."""
+
+    def __init__(self, error=None):
+        self._jsparkSession = self
+        self._error = error
+
+    def version(self):
+        if self._error is not None:
+            raise self._error
+        return "4"
+
+    def stop(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("session", "raised"),
+    [(OwnSession(), BrokenPipeError), (OwnSession(ConnectionRefusedError()), SessionFailed)],
+)
+def test_a_closed_pipe_is_the_output_unless_java_is_gone(monkeypatch, session, raised):
+    """As of `purgatory spark report J | head -1`: the command says nothing about Java."""
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr("purgatory.spark.session.local_session", lambda **_: session)
+    with pytest.raises(raised), open_session():
+        raise BrokenPipeError
 
 
 @pytest.mark.timeout(300)  # two sessions from nothing, on a machine that may be busy

@@ -16,6 +16,7 @@ from purgatory.cli.store.shared_database import without_password
         ("postgresql://joe:sec?ret@a/x", "postgresql://joe@a/x"),
         ("postgresql:///x?host=a&password=secret&port=1", "postgresql:///x?host=a&port=1"),
         ("postgresql:///x?host=a&sslpassword=secret", "postgresql:///x?host=a"),
+        ("postgresql:///x?password=secret&sslpassword=secret&port=1", "postgresql:///x?port=1"),
     ],
 )
 def test_no_password_is_shown(url, shown):

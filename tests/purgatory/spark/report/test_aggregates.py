@@ -68,6 +68,14 @@ def test_long_values_are_rounded_up(spark):
     assert sorted(r.value for r in found) == [0, 9_999, 10_000, 10_010, 123_500, 1_000_000]
 
 
+def test_the_longest_timeout_stays_as_it_is(spark):
+    """As of operations without a deadline: a rounded one would leave 64 bits."""
+    rows = [make_outcome(0, 0, 2**63 - 1, 5)]
+    counts = aggregates.count_values(outcomes_frame(spark, rows), None, 10**9, exact=False)
+    (found,) = counts.where(f"measure = {aggregates.TIMEOUT}").collect()
+    assert found.value == 2**63 - 1
+
+
 def test_small_kinds_are_folded(spark):
     """A kind that is not listed becomes null; nothing else changes."""
     rows = random_outcomes(2, 50)

@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 
 from purgatory.spark.report.content import Kind
+from purgatory.spark.report.tables import without_empty_columns
 from purgatory.spark.report.terminal import print_report
 from tests.testing.reports import ALL, report, summary
 
@@ -58,3 +59,9 @@ def test_terminal_of_eighty_columns_cuts_no_figure(busy):
         assert tables.count(figure) == len(kinds)
     assert text.count("1.23 s") == len(kinds) * busy
     assert ("cancelled" in text) == busy
+
+
+def test_a_kind_may_be_named_as_a_figure():
+    """Columns of zeros are left out, but not the names of the rows."""
+    heads, rows = without_empty_columns(["kind", "ended", "failed"], [["0", "7", "0"]])
+    assert (heads, rows) == (("kind", "ended"), [("0", "7")])

@@ -105,6 +105,15 @@ def test_jobs_as_text(spark, tmp_path, name, text):
     assert count_rejected(journal.rejected).rows == 1
 
 
+def test_the_least_number_is_no_time_of_a_job(spark, tmp_path):
+    """It is rejected as others are, though 64 bits have no number as far above 0."""
+    head = "job_id,kind,state,client,tags,submitted_ms,due_ms,began_ms,ended_ms,attempts,queue_ms,"
+    row = f"j,k,done,c,t,0,0,{-(2**63)},2,1,1,1,w,"
+    (tmp_path / "jobs.csv").write_text(f"{head}run_ms,worker,error\n{row}\n")
+    (found,) = count_rejected(read_journal(spark, str(tmp_path)).rejected).reasons
+    assert "column began_ms" in found
+
+
 @pytest.mark.parametrize("directory", [True, False])
 def test_outcomes_alone(spark, tmp_path, directory):
     """A file of outcomes, or a directory of such files, is a journal without operations."""
