@@ -291,9 +291,9 @@ class WatchLists:
         """Return the operations watching a key now, first come first."""
         with self._lock:
             found = operations_of(self._shard_of(key).of_key.get(key))
-            for operation, keys in self._deferred_changes.copy():
-                if key in keys:  # submitted in the middle of another change, as this look
-                    found.append(cast("DelayedOperation", operation))
+            if self._deferred_changes:  # submitted in the middle of another change, as this look
+                deferred = [each for each, keys in self._deferred_changes if key in keys]
+                found += cast("list[DelayedOperation]", deferred)
             return found
 
     def sole_watcher(self, key: Hashable) -> DelayedOperation | None:
