@@ -60,14 +60,15 @@ class TaskRunner:
         """Call the close hook of tasks that the closing timer cancelled."""
         exit_error: BaseException | None = None
         for task in tasks:
-            try:
-                task._tt_on_close()
-            except BaseException as error:  # noqa: BLE001  # it is reported
-                if is_process_exit(error):
-                    exit_error = error
-                else:
-                    self._report(error, task)
-                task._tt_on_close()  # interrupted before its first line, perhaps
+            for is_first in (True, False):  # it may be interrupted before its first line
+                try:
+                    task._tt_on_close()
+                    break
+                except BaseException as error:  # noqa: BLE001  # it is reported
+                    if is_process_exit(error):
+                        exit_error = error
+                    elif is_first:
+                        self._report(error, task)
         if exit_error is not None:
             raise exit_error
 
