@@ -29,6 +29,14 @@ _NOT: Final = "purgatory.testing"
 _LOADED: Final = (concurrent.futures.ProcessPoolExecutor, concurrent.futures.ThreadPoolExecutor)
 
 
+class WorldCondition(threading.Condition):
+    """The packages' condition, on locks of the world."""
+
+    def wait(self, timeout: float | None = None, is_over: Callable[[], bool] = bool) -> bool:
+        """See `_purgatory_cpython.locks`."""
+        return is_over() or super().wait(timeout)
+
+
 class WorldClock:
     """The clock of timers: the scheduler's time."""
 
@@ -89,8 +97,8 @@ def _makers(scheduler: Scheduler) -> list[tuple[Any, str, Any]]:
         (threading, "Lock", lambda: SimulatedLock(scheduler)),
         (threading, "_allocate_lock", lambda: SimulatedLock(scheduler)),
         (threading, "RLock", lambda: SimulatedRLock(scheduler)),
-        (conditions, "InterruptibleCondition", threading.Condition),
-        (conditions, "HotCondition", threading.Condition),
+        (conditions, "InterruptibleCondition", WorldCondition),
+        (conditions, "HotCondition", WorldCondition),
         (threading, "local", lambda: SimulatedLocal(scheduler)),
         (threading, "get_ident", lambda: 1_000 + scheduler.current.number),
         (threading, "current_thread", lambda: scheduler.current.thread),
