@@ -30,7 +30,7 @@ def main() -> None:
         stopped: set[str] = set()
         for worker in watches:
             beat(worker)
-        stopped.add("b")  # to cancel its next beat would miss one that runs just now
+        stopped.add("b")  # a cancelled beat may be running just now
         print("b stops")
         missed.wait()
         print("still watched:", *(worker for worker, watch in watches.items() if not watch.done()))

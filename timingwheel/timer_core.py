@@ -132,8 +132,11 @@ class TimerCore:
         """
         if not isinstance(task, TimerTask):
             raise TypeError(f"task is {task!r}; expected a TimerTask")
-        check_initialized(task)
-        return _reschedule(self, task, to_ns(delay), False)
+        try:
+            return _reschedule(self, task, to_ns(delay), False)
+        except AttributeError:
+            check_initialized(task)
+            raise
 
     def __len__(self) -> int:
         if MANY_LANES and self._lanes is not None:

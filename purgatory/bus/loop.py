@@ -152,7 +152,7 @@ class Bus:
                 self._do(command)
             except Exception:
                 if isinstance(command, Wake | Barrier | StopLoop):
-                    raise  # a signal handler's: a barrier that it cut off is waited for
+                    raise  # by a signal handler: a thread may wait for the interrupted barrier
                 log.exception("%r of %r failed", command, self._name)
 
     def _next_command(self) -> LoopCommand | None:

@@ -97,7 +97,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    """Prints the version: argparse's own action wants it before it is asked for."""
+    """Prints the version; argparse's own action would need the version at each start."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         print(f"purgatory {package_version()}")

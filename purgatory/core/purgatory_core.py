@@ -190,8 +190,11 @@ class PurgatoryCore:
         """
         if not isinstance(operation, DelayedOperation):
             raise TypeError(f"operation is {operation!r}; expected a DelayedOperation")
-        check_initialized(operation)
-        return self._parts.owner.extend(operation, timeout)
+        try:
+            return self._parts.owner.extend(operation, timeout)
+        except AttributeError:
+            check_initialized(operation)
+            raise
 
     def cancel_later(self, key: Hashable) -> None:
         """Post a `cancel_for_key`, as `complete_later` does a completion."""
