@@ -204,11 +204,9 @@ def _read_moved(metadata: dict[str, Any]) -> MovedTimes:
     return MovedTimes() if packed is None else msgspec.msgpack.decode(packed, type=MovedTimes)
 
 
-def unfinished_spreads(state: ServerState, store: Store) -> Iterator[Spread]:
-    """Yield the unfinished events, in order. Raises StoreError.
-
-    An event looks for its operations when yielded: the former one has to be finished.
-    """
+@_damage_refused()
+def load_spreads(state: ServerState, store: Store) -> None:
+    """Add the unfinished events, in order. Raises StoreError."""
     rows = store.spreads()
     state.last_spread = max([row.number for row in rows], default=0)
     requests: dict[tuple[str, int, int], SpreadRequest] = {}
@@ -226,7 +224,11 @@ def unfinished_spreads(state: ServerState, store: Store) -> Iterator[Spread]:
     for spread in found:
         watchers = state.watchers_of(spread.key)
         spread.reach([one for one in watchers if one.number <= spread.last], spread.last)
-        yield spread
+        state.add_spread(spread)
+        request = spread.request
+        request.is_new = False
+        if request.session:  # the request may come again before the end
+            state.spread_requests[request.session, request.seq] = request
 
 
 def _spread(row: StoredSpread, request: SpreadRequest) -> Spread:

@@ -37,7 +37,7 @@ from purgatory.service.server.records.operation_counts import OperationCounts
 from purgatory.service.server.records.remembered_ids import ID_BYTES, RememberedIds
 from purgatory.service.server.records.remembered_replies import RememberedReplies
 from purgatory.service.server.records.retention import OutcomeRetention
-from purgatory.service.server.records.spreads import SpreadRequest, Spreads
+from purgatory.service.server.records.spreads import Spread, SpreadRequest, Spreads
 from purgatory.service.server.repeats.repeat_registry import RepeatRegistry
 from purgatory.service.server.server_health import RecentFailures
 from purgatory.service.store.rows import JournalPosition
@@ -246,6 +246,11 @@ class ServerState:
             found.append(operation)
         found.sort(key=lambda one: one.number)  # a roll-back may have added some anew
         return found
+
+    def add_spread(self, spread: Spread) -> None:
+        """Let the latest event for many operations end them from now on."""
+        self.spreads.add(spread)
+        self.pending_bytes += spread.bytes
 
     def is_for_many(self, count: int, value: bytes) -> bool:
         """Whether an event for `count` operations is a spread."""

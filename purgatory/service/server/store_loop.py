@@ -45,8 +45,8 @@ from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.journal.journal_start import start_journal
 from purgatory.service.server.recovery import (
     ACKNOWLEDGED,
+    load_spreads,
     pack_acknowledgements,
-    unfinished_spreads,
 )
 from purgatory.service.server.request_handler import RequestHandler
 from purgatory.service.server.state import ServerState
@@ -141,16 +141,24 @@ class StoreLoop:
                 self._commits.write,
             )
             self._confirm_journaled(position)
-        for spread in unfinished_spreads(self.state, self._store):
-            self.state.spreads.add(spread)
-            self.state.pending_bytes += spread.bytes
-            while self.state.spreads.in_order:
-                transaction = Transaction(self.state, self.clock.now_ns())
-                self._spread(transaction, PORTIONS)
-                transaction.prepare()
-                self._commits.write(transaction.changes)
-                self._publish(transaction)
+        load_spreads(self.state, self._store)
+        self._finish_spreads()
         self.state.repeats.begin(self.clock.now_ms())
+
+    def _finish_spreads(self) -> None:
+        """End the operations of interrupted events; on a full disk, leave them to later steps."""
+        while self.state.spreads.in_order:
+            transaction = Transaction(self.state, self.clock.now_ns())
+            self._spread(transaction, PORTIONS)
+            transaction.prepare()
+            try:
+                self._commits.write(transaction.changes)
+            except StoreError as error:
+                if error.fatal:
+                    raise
+                transaction.roll_back()
+                return
+            self._publish(transaction)
 
     def _confirm_journaled(self, position: JournalPosition) -> None:
         self.state.retention.confirm_journaled(position)

@@ -5,7 +5,8 @@ The event happens at one moment, for the operations then waiting for its key, wi
 first, see `KeyEvents.settle`.
 
 The database has the event, its value once, and the request until answered: after a crash the next
-start ends the other operations. Store thread alone.
+start ends the other operations, or on a full disk the next server's transactions do. Store thread
+alone.
 """
 
 from _purgatory_cpython.mypyc_types import i64

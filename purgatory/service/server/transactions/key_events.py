@@ -199,8 +199,7 @@ class KeyEvents:
         if not context.reached and key not in state.spreads.by_key:
             return
         state.last_spread = number
-        state.spreads.add(spread)
-        state.pending_bytes += spread.bytes
+        state.add_spread(spread)
         self.begun.append(spread)
         self.spreads_before[number] = (spread, 0)
 

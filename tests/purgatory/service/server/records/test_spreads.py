@@ -23,6 +23,7 @@ from purgatory.service.protocol import (
     TimeoutExtension,
 )
 from purgatory.service.server import store_loop
+from purgatory.service.server.commits import RETRY_MS
 from purgatory.service.server.memory import PROCESS_BYTES
 from purgatory.service.server.records import spreads
 from purgatory.service.server.records.operation import PendingOperation
@@ -222,6 +223,61 @@ def test_a_crash_between_two_portions(server, steps, value):
         assert len(server.sink.events) == before
         assert server.query("later").state == "pending"
     assert {row.op_id for row in server.sink.outcomes} == set(found)
+
+
+@pytest.mark.parametrize("free", [0, 20_000])
+def test_a_start_on_a_full_disk(server, free):
+    """The server answers reads, refuses changes, and ends the rest when there is room."""
+    server.submit(*(operation(op_id, "k", timeout_ms=10_000) for op_id in IDS))
+    server.submit(operation("slow", "k", "l", need=2), operation("other", "l"))
+    post_complete(server, value=LARGE)
+    server.step(once=True)
+    server.faults.fail_above(free)
+    server.crash()
+    server.hello()
+    assert bool(server.state.spreads.in_order) is (not free)
+    if not free:
+        assert server.query("o9").state == "pending"
+        assert isinstance(server.submit(operation("new")), Failure)
+    post_complete(server, value=LARGE)
+    answers = server.step()[0]
+    server.faults.clear()
+    server.time.ms += RETRY_MS
+    answers += server.step()[0]
+    assert answers == [Completed(1, [COUNT])]
+    assert not server.state.spreads.in_order
+    assert not server.state.spread_requests
+    found = outcomes_in_store(server)
+    assert {op_id: found[op_id][2] for op_id in IDS} == dict.fromkeys(IDS, LARGE)
+    assert server.complete("l", 3).counts == [2]
+    assert server.state.pending_bytes == 0
+    assert {row.op_id for row in server.sink.outcomes} == {*IDS, "slow", "other"}
+
+
+def test_several_events_at_a_start_on_a_full_disk(server):
+    """They end their operations in order, as if at once."""
+    server.submit(*(operation(op_id, "k", op_id, timeout_ms=10_000) for op_id in IDS))
+    server.submit(*(operation(f"l{op_id}", "k", "l", timeout_ms=10_000) for op_id in IDS))
+    server.submit(*(operation(f"m{op_id}", "l", timeout_ms=10_000) for op_id in IDS))
+    post_complete(server, value=1)
+    post_complete(server, "l", value=2, seq=2)
+    server.step(once=True)
+    assert len(server.state.spreads.in_order) == 2
+    server.faults.fail()
+    server.crash()
+    server.hello()
+    server.faults.clear()
+    server.time.ms += RETRY_MS
+    server.step()
+    keys = {op_id: key for op_id, (_, key, _, _) in outcomes_in_store(server).items()}
+    assert keys == {
+        f"{name}o{n}": key
+        for name, key in (("", "k"), ("l", "k"), ("m", "l"))
+        for n in range(COUNT)
+    }
+    post_complete(server, value=1)
+    post_complete(server, "l", value=2, seq=2)
+    assert server.step()[0] == [Completed(1, [2 * COUNT]), Completed(2, [COUNT])]
 
 
 def test_several_keys_in_a_request_and_a_crash(server):
