@@ -59,7 +59,7 @@ class StartCheck:
             if isinstance(entry, OutcomeRecord):
                 is_same = _has_ended(operation, entry)
             else:
-                is_same = self._is_pending(operation, entry)
+                is_same = self._is_left(entry) or self._is_pending(operation, entry)
             if not is_same:
                 return f"{op_id} is {_text(entry)}; expected {operation}"
         for op_id in known.keys() - self._state.known.keys():
@@ -67,6 +67,10 @@ class StartCheck:
                 return f"is not there: {known[op_id]}"
         differences = self._held_difference, self._reply_difference, self._job_difference
         return next((why for find in differences if (why := find())), "")
+
+    def _is_left(self, entry: PendingOperation) -> bool:
+        """Whether an unfinished event is for an operation: the disk was full at the start."""
+        return any(spread.is_for(entry) for spread in self._state.spreads.watched_by(entry))
 
     def _is_pending(self, operation: ModelOperation, entry: PendingOperation) -> bool:
         """Whether an operation waits as it should: for the same keys, with the same progress."""
@@ -102,8 +106,14 @@ class StartCheck:
     def _reply_difference(self) -> str:
         replies = self._state.replies
         for (client, session), expected in self._model.replies.items():
-            frames = {seq: reply.frame for seq, reply in expected.items()}
             key = replies.key(client, session)
+            frames = {
+                seq: reply.frame
+                for seq, reply in expected.items()
+                if (key, seq) not in self._state.spread_requests  # answered at its end
+            }
+            if not frames:
+                continue
             found = {seq: replies.find(key, seq) for seq in frames}
             missing = [seq for seq, frame in found.items() if frame is None]
             is_same = all(_is_reply(frames[seq], found[seq]) for seq in frames.keys() - missing)
@@ -181,16 +191,16 @@ class StartCheck:
             rows = sorted(
                 (reply.at_ms + moved_ms, seq, reply.frame)
                 for seq, reply in one.items()
-                if replies.find(key, seq) is not None
+                if replies.find(key, seq) is not None or (key, seq) in self._state.spread_requests
             )
             if rows:
                 kept = {seq: Reply(at_ms, frame) for at_ms, seq, frame in rows}
                 self._model.replies[name] = kept
 
     def _move_ends(self) -> None:
-        """Move the times of what the start has ended, also those of a commit in doubt."""
+        """Move the times of what the start has ended, or will end, also of a commit in doubt."""
         by_ms = self._shift_ms or 0
-        for op_id in self._ended_at_start:
+        for op_id in self._ended_at_start | self._model.events.unpublished.keys():
             operation = self._model.known.get(op_id)
             if operation is not None and operation.end is not None:
                 operation.end = operation.end._replace(at_ms=operation.end.at_ms + by_ms)
@@ -203,8 +213,12 @@ class StartCheck:
         model.known = {op_id: model.known[op_id] for op_id in state.known}
         model.stamp.restart(state.stamp.now_ms)
         model.unacknowledged.clear()
+        model.events.unpublished = {
+            op_id: model.known[op_id]
+            for op_id, entry in state.known.items()
+            if isinstance(entry, PendingOperation) and model.known[op_id].end is not None
+        }
         self._move_ends()
-        model.events.unpublished.clear()
         model.restart_clock()
         for entry in state.known.values():
             operation = model.known[entry.op_id]
@@ -216,7 +230,8 @@ class StartCheck:
                 operation.submitted_ms = entry.submitted_ms
                 operation.deadline_ns = (entry.op_deadline_ms + 1) * NS_PER_MS - 1
                 operation.not_before_ns = 0  # the new process has a clock of its own
-                model.plan(operation)
+                if operation.end is None:
+                    model.plan(operation)
         self._follow_jobs()
         self._follow_replies()
         replied_ms, by_ms = model.replied_ms, self._shift_ms
