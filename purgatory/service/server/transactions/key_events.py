@@ -311,8 +311,9 @@ class KeyEvents:
                 changes.delete_held.append(key)
             else:
                 changes.held += (key, *event[:-1], bytearray(event.value))
+        last_seq = max(1, self._state.last_seq)  # 0 means unfinished
         for spread, _ in self.spreads_before.values():
-            changes.spreads += spread.row(self._state.last_seq if spread in self.finished else 0)
+            changes.spreads += spread.row(last_seq if spread in self.finished else 0)
 
     def publish(self) -> None:
         """Count the memory of values, and forget ended spreads."""

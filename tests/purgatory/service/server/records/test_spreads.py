@@ -123,6 +123,13 @@ def test_an_event_for_none_of_many_writes_nothing(server):
     assert server.state.spreads.in_order == []
 
 
+def test_an_event_before_the_first_outcome(server):
+    """It has ended on disk, though no operation has: no start goes on with it."""
+    server.submit(*(operation(op_id, "k", "other", need=2) for op_id in IDS))
+    assert server.complete("k").counts == [0]
+    assert [row.last_seq > 0 for row in server.store.spreads()] == [True]
+
+
 def test_others_do_not_wait(server):
     """A request of another client is answered in the next transaction."""
     server.submit(*(operation(op_id, "k") for op_id in IDS))
