@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Raw
 
+from purgatory.errors import StoreError
 from purgatory.service.encoding import encode
 from purgatory.service.errors import Refused, refusal_of
 from purgatory.service.job_messages import (
@@ -350,11 +351,15 @@ class RequestHandler:
     def _answer_known(
         self, transaction: Transaction, command: ClientRequest, refusal: Refused
     ) -> bool:
-        """Answer a rejected submit with known operations; else False."""
+        """Answer a rejected submit with known operations; False: none, or they cannot be read."""
         request = command.request
         if not isinstance(request, Submit):
             return False
-        reply = self._submits.reject(transaction, command, request, refusal)
+        try:
+            reply = self._submits.reject(transaction, command, request, refusal)
+        except StoreError as error:
+            refusal_of(error)  # raises it if the store is damaged
+            return False
         if len(reply.refused) == len(request.operations):
             return False
         self.refused += len(reply.refused)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from purgatory.errors import StoreError
 from purgatory.service.job_messages import ReadJobs, RetryJobs
 from purgatory.service.protocol import (
     DEFAULT,
@@ -133,6 +134,28 @@ def test_what_is_answered(step_server):
     assert [refusal.code for refusal in reply.refused] == ["taken", "taken"]
     # One without a period is not looked up.
     assert server.submit(operation("b", "other key"), client="another").refused == []
+
+
+@pytest.mark.parametrize("fatal", [False, True])
+def test_a_full_disk_that_cannot_be_read(step_server, monkeypatch, fatal):
+    """The submit is refused as a whole, and only damage ends the server."""
+    server = step_server
+    run(server, "a")
+    server.pass_time(KEPT_MS)
+    read, failures = server.store.remembered.read, []
+
+    def fail_after_first(places):
+        if failures:
+            raise failures[0]
+        failures.append(StoreError("cannot read", fatal=fatal))
+        return read(places)
+
+    monkeypatch.setattr(server.store.remembered, "read", fail_after_first)
+    server.faults.fail()
+    server.post(Submit, [unique(job("a")), unique(operation("new"))])
+    replies, _ = server.step()
+    assert server.store_loop.failure is (failures[0] if fatal else None)
+    assert [reply.code for reply in replies] == ([] if fatal else ["store"])
 
 
 @pytest.mark.parametrize("state", ["pending", "ended", "remembered", "remembered, restarted"])
