@@ -18,6 +18,7 @@ from purgatory.service.job_messages import (
 )
 from purgatory.service.protocol import Failure, How
 from purgatory.service.server.commands import ClientRequest
+from purgatory.service.server.state import READABLE_MS
 from tests.testing.step_server import StepServer, job, operation
 
 
@@ -63,6 +64,30 @@ def test_pages(step_server):
     for limit in (1, 3, 25, 100):
         assert pages(step_server, limit=limit) == by_due
         assert pages(step_server, "newest", limit=limit) == names[::-1]
+
+
+@pytest.mark.parametrize("order", ["due", "newest"])
+def test_a_list_has_what_can_be_read(step_server, order):
+    """An ended job is in no list after its period; one without a period stays."""
+    server = step_server
+    server.submit(
+        job("short", timeout_ms=0, unique_ms=0),
+        job("long", timeout_ms=0, unique_ms=READABLE_MS),
+        job("made up", timeout_ms=0),
+        job("dead", timeout_ms=0, unique_ms=0),
+        job("scheduled", timeout_ms=10**6, unique_ms=0),
+    )
+    server.pass_time(1)
+    *done, dead = server.work(attempts=1)
+    server.finish(*done)
+    server.finish(dead, how=How.FAILED)
+    for left_out in [{"short"}, {"short", "long"}]:
+        assert len(pages(server, order)) == 6 - len(left_out)
+        server.pass_time(READABLE_MS)
+        expected = {"short", "long", "made up", "dead", "scheduled"} - left_out
+        assert set(pages(server, order)) == expected
+        assert "unknown" not in server.job_states(*expected)
+        assert server.job_states(*left_out) == ["unknown"] * len(left_out)
 
 
 def test_filters(step_server):
