@@ -70,12 +70,13 @@ class EventRequests:
             raise TooManyHeld(f"the server holds {len(held)} events; expected at most {most}")
 
     def _check_spread(self, key: str, size: int, left: int) -> int:
-        """Return the bytes left if an event has to wait for its operations."""
-        lists = self._state.parts.lists
-        if len(self._state.known) > self._state.portion and lists.sole_watcher(key) is None:
-            watchers = lists.watchers_of(key)
-            if self._state.is_for_many(len(watchers), b""):
-                left -= spread_bytes(len(watchers), size)
+        """Return the bytes left if an event has to wait for its operations and jobs."""
+        state = self._state
+        lists, jobs = state.parts.lists, state.jobs.by_key.get(key, ())
+        if len(state.known) > state.portion and (jobs or lists.sole_watcher(key) is None):
+            count = len(lists.watchers_of(key)) + len(jobs)
+            if state.is_for_many(count, b""):
+                left -= spread_bytes(count, size)
                 if left < 0:
                     raise self._state.no_room(f"the operations that wait for {shown(key)}")
         return left

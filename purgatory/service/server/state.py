@@ -32,6 +32,7 @@ from purgatory.service.server.memory import JOB_BYTES, PROCESS_BYTES, REPLIES_SH
 from purgatory.service.server.named_leases.named_leases import NamedLeases
 from purgatory.service.server.records.clients import ClientRegistry, OutcomeRecord
 from purgatory.service.server.records.held_keys import HeldKeys
+from purgatory.service.server.records.job_record import RUNNING
 from purgatory.service.server.records.operation import PendingOperation, expiry_delay
 from purgatory.service.server.records.operation_counts import OperationCounts
 from purgatory.service.server.records.remembered_ids import ID_BYTES, RememberedIds
@@ -251,6 +252,16 @@ class ServerState:
         """Let the latest event for many operations end them from now on."""
         self.spreads.add(spread)
         self.pending_bytes += spread.bytes
+
+    def due_jobs(self, key: str) -> list[OutcomeRecord]:
+        """Return the due jobs with a key in `unless` that do not run, oldest first."""
+        found: list[OutcomeRecord] = []
+        for job in self.jobs.by_key.get(key, {}).values():
+            entry = self.known.get(job.op_id)
+            if isinstance(entry, OutcomeRecord) and entry.job is job and job.state != RUNNING:
+                found.append(entry)
+        found.sort(key=lambda entry: entry.number)
+        return found
 
     def is_for_many(self, count: int, value: bytes) -> bool:
         """Whether an event for `count` operations is a spread."""

@@ -8,7 +8,7 @@ from purgatory.service.server.journal.job_rows import JobRows
 from purgatory.service.server.leases.due_job import due_job_of
 from purgatory.service.server.leases.lease_ends import LeaseEnds
 from purgatory.service.server.records.clients import OutcomeRecord
-from purgatory.service.server.records.job_record import CANCELLED, READY, RUNNING, JobRecord
+from purgatory.service.server.records.job_record import CANCELLED, READY, JobRecord
 from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.changes import Changes
@@ -79,29 +79,25 @@ class JobChanges:
             and self._just_due.get(record.seq, 0) is not None
         )
 
-    def cancel_by_key(self, key: str, units: int) -> int:
+    def cancel_due(self, due: list[OutcomeRecord], key: str, units: int) -> int:
         """Cancel up to `units` jobs of `due_by_key`, all if negative; return how many."""
         count = 0
-        for entry in self.due_by_key(key):
+        for entry in due:
             if count == units:
                 break
             count += self.cancel(entry, CANCELLED_BY_KEY + key)
         return count
 
     def due_by_key(self, key: str) -> list[OutcomeRecord]:
-        """Return the due jobs with `key` in `unless` that do not run, oldest first.
+        """Return the due jobs with `key` in `unless` that an event cancels, oldest first."""
+        left = self._state.spreads.jobs_of(key)
+        due = [entry for entry in self._state.due_jobs(key) if self.is_cancellable(entry)]
+        return [entry for entry in due if entry.seq not in left] if left else due
 
-        Without jobs cancelled before, whose workers have not given them back.
-        """
-        found: list[OutcomeRecord] = []
-        for job in self._state.jobs.by_key.get(key, {}).values():
-            entry = self._state.known.get(job.op_id)
-            if isinstance(entry, OutcomeRecord) and entry.job is job and job.state != RUNNING:
-                due = self._state.leases.by_number.get(entry.seq)
-                if due is None or not (due.has_begun or self.lease_ends.is_cancelled(due)):
-                    found.append(entry)
-        found.sort(key=lambda entry: entry.number)
-        return found
+    def is_cancellable(self, record: OutcomeRecord) -> bool:
+        """Whether a due job does not run, and was not cancelled before."""
+        due = self._state.leases.by_number.get(record.seq)
+        return due is None or not (due.has_begun or self.lease_ends.is_cancelled(due))
 
     def publish_due(self, record: OutcomeRecord, job: JobRecord) -> None:
         """Publish a job that became due in the transaction."""

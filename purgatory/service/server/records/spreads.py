@@ -1,8 +1,8 @@
-"""Spread: an event with many operations, ended in several transactions.
+"""Spread: an event with many operations or due jobs, ended in several transactions.
 
 The event happens at one moment, for the operations then waiting for its key, with numbers up to
 `last`: none of millions has to be marked. A later change of such an operation counts the event
-first, see `KeyEvents.settle`.
+first, see `KeyEvents.settle`. A due job whose handler begins before its turn runs.
 
 The database has the event, its value once, and the request until answered: after a crash the next
 start ends the other operations, or on a full disk the next server's transactions do. Store thread
@@ -14,6 +14,7 @@ from purgatory.core.operations.operation import DelayedOperation
 from purgatory.service.encoding import encode
 from purgatory.service.server.commands import ClientRequest
 from purgatory.service.server.memory import spread_bytes
+from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.operation import (
     EventContext,
     PendingOperation,
@@ -42,12 +43,22 @@ class SpreadRequest:
 
 
 class Spread(EventContext):
-    """An event, and the operations that may wait for it, the next last.
+    """An event, and the operations and due jobs that may wait for it, the next last.
 
     `place`: in the request. Outcomes from `first_seq` on refer to it.
     """
 
-    __slots__ = ("bytes", "count", "first_seq", "key", "last", "place", "request", "waiting")
+    __slots__ = (
+        "bytes",
+        "count",
+        "first_seq",
+        "jobs",
+        "key",
+        "last",
+        "place",
+        "request",
+        "waiting",
+    )
 
     def __init__(
         self, number: int, key: str, value: bytes, at_ms: int, first_seq: int, failed: bool
@@ -59,6 +70,7 @@ class Spread(EventContext):
         self.request: SpreadRequest = SpreadRequest("", 0, [], failed=failed)
         self.place: int = 0
         self.waiting: list[DelayedOperation] = []
+        self.jobs: list[OutcomeRecord] = []
         self.last: i64 = 0  # the number of the last operation
         self.count: int = 0  # operations ended, and due jobs cancelled
         self.bytes: int = 0
@@ -121,6 +133,10 @@ class Spreads(UnfinishedEvents):
     def last_of(self, key: str) -> int:
         """Return the last number of a key's spreads; 0 without any."""
         return max([one.last for one in self._of_key(key)], default=0)
+
+    def jobs_of(self, key: str) -> set[int]:
+        """Return the sequence numbers of the due jobs left to a key's spreads."""
+        return {record.seq for spread in self._of_key(key) for record in spread.jobs}
 
     def watched_by(self, operation: PendingOperation) -> list[Spread]:
         """Return the spreads of an operation's keys, in order."""

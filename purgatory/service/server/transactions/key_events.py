@@ -44,10 +44,12 @@ class KeyEvents:
         self.held_before: dict[str, StoredEvent | None] = {}  # by key, the changed ones
         self.progressed: list[tuple[PendingOperation, str]] = []  # of several keys, with the key
         self._place = 0
+        self._present: Spread | None = None  # begun by the present event
         self.begun: list[Spread] = []
         self.finished: list[Spread] = []
         self.spreads_before: dict[int, tuple[Spread, int]] = {}  # by number, with counts
         self.settled: list[tuple[PendingOperation, Spread]] = []
+        self._taken: list[tuple[OutcomeRecord, Spread]] = []  # due jobs
 
     def complete(self, completion: Completion, place: int = 0) -> int:
         """Complete a key, and replace its held event; return how many operations ended.
@@ -55,7 +57,7 @@ class KeyEvents:
         Operations of a spread do not count. `place`: in the request.
         """
         state = self._state
-        self._place = place
+        self._place, self._present = place, None
         key = completion.key
         state.stamp.open_for(key)
         if completion.limit is not None or completion.hold_ms or state.held.by_key:
@@ -65,17 +67,27 @@ class KeyEvents:
         count = self._reach(key, context)
         if context.reached:
             self._journal(key, 0)
-        return count + self._cancel_due(key, UNLIMITED)
+        return count + self._cancel_due(key, context)
 
-    def _cancel_due(self, key: str, units: int) -> int:
-        if not units or key not in self._state.jobs.by_key:
+    def _cancel_due(self, key: str, context: EventContext) -> int:
+        """Cancel due jobs; return how many. Without a limit, many are cancelled by a spread."""
+        state = self._state
+        if not context.units or key not in state.jobs.by_key:
             return 0
-        return self._jobs.cancel_by_key(key, units)
+        due = self._jobs.due_by_key(key)
+        if context.units != UNLIMITED or not state.is_for_many(len(due), b""):
+            return self._jobs.cancel_due(due, key, context.units)
+        spread = self._present
+        if spread is None:
+            spread = self._new_spread(key, context, [], last=state.last_number)
+            self._add_spread(spread)
+        spread.jobs = due[::-1]
+        return 0
 
     def fail(self, failure: KeyFailure, place: int = 0) -> int:
         """Fail a key; see `complete`. A held event stays."""
         state = self._state
-        self._place = place
+        self._place, self._present = place, None
         error = encode((failure.error_type, failure.message))
         state.stamp.open_for(failure.key)
         now_ms = state.stamp.now_ms
@@ -83,7 +95,7 @@ class KeyEvents:
         count = self._reach(failure.key, context)
         if context.reached:
             self._journal(failure.key, 0, failed=True)
-        return count + self._cancel_due(failure.key, UNLIMITED)
+        return count + self._cancel_due(failure.key, context)
 
     def _complete_and_hold(self, completion: Completion) -> int:
         key = completion.key
@@ -94,7 +106,7 @@ class KeyEvents:
         now_ms = self._state.stamp.now_ms
         context = EventContext(bytes(completion.value), now_ms, self.progressed, limit)
         count, left_out = self._complete_waiting(key, context)
-        cancelled = self._cancel_due(key, context.units)
+        cancelled = self._cancel_due(key, context)
         if context.units != UNLIMITED:
             context.units -= cancelled
         event = None
@@ -190,18 +202,27 @@ class KeyEvents:
     def _begin_spread(
         self, key: str, context: EventContext, watchers: list[DelayedOperation], last: int
     ) -> None:
+        spread = self._new_spread(key, context, watchers, last)
+        context.reached = self._is_for_any(spread)
+        if context.reached or key in self._state.spreads.by_key:
+            self._add_spread(spread)
+
+    def _new_spread(
+        self, key: str, context: EventContext, watchers: list[DelayedOperation], last: int
+    ) -> Spread:
         state = self._state
         number, value, at_ms = state.last_spread + 1, context.value, context.at_ms
         spread = Spread(number, key, value, at_ms, state.last_seq + 1, context.failed)
         spread.place = self._place
         spread.reach(watchers, last)
-        context.reached = self._is_for_any(spread)
-        if not context.reached and key not in state.spreads.by_key:
-            return
-        state.last_spread = number
-        state.add_spread(spread)
+        return spread
+
+    def _add_spread(self, spread: Spread) -> None:
+        self._state.last_spread = spread.number
+        self._state.add_spread(spread)
+        self._present = spread
         self.begun.append(spread)
-        self.spreads_before[number] = (spread, 0)
+        self.spreads_before[spread.number] = (spread, 0)
 
     def _is_for_any(self, spread: Spread) -> bool:
         """Whether an unadded spread is for any operation; of very many it is."""
@@ -220,7 +241,7 @@ class KeyEvents:
         return len(spread.waiting) > _MOST_LOOKS
 
     def spread(self, most: int) -> None:
-        """End up to `most` operations of spreads."""
+        """End up to `most` operations and jobs of spreads."""
         left = most
         looks = _LOOKS * most
         for spread in self._state.spreads.in_order:
@@ -233,10 +254,21 @@ class KeyEvents:
                     left -= 1
                     if operation.need > 1:  # with its own value
                         left -= len(spread.value) // _BYTES_LIKE_ONE
-            if spread.waiting:
+            while spread.jobs and left > 0:
+                left -= 1
+                self._cancel_next(spread)
+            if spread.waiting or spread.jobs:
                 return
             self.spreads_before.setdefault(spread.number, (spread, spread.count))
             self.finished.append(spread)
+
+    def _cancel_next(self, spread: Spread) -> None:
+        """Cancel the next due job of a spread, unless its handler has begun meanwhile."""
+        self.spreads_before.setdefault(spread.number, (spread, spread.count))
+        record = spread.jobs.pop()
+        self._taken.append((record, spread))
+        if self._jobs.is_cancellable(record):
+            spread.count += self._jobs.cancel(record, CANCELLED_BY_KEY + spread.key)
 
     def settle(self, operation: PendingOperation) -> None:
         """Count unfinished events for an operation, before another change."""
@@ -342,8 +374,10 @@ class KeyEvents:
             spread.count = count
 
     def reach_again(self) -> None:
-        """Offer events to operations that wait again."""
+        """Offer events to operations and jobs that wait again."""
         state = self._state
+        for record, spread in reversed(self._taken):
+            spread.jobs.append(record)
         for operation, spread in self.settled:
             entry = state.known.get(operation.op_id)
             if isinstance(entry, PendingOperation):

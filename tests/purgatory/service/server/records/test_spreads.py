@@ -8,6 +8,7 @@ import pytest
 from msgspec import Raw
 
 from purgatory.service.encoding import encode, unpack
+from purgatory.service.job_messages import Begin
 from purgatory.service.protocol import (
     Cancel,
     Complete,
@@ -17,10 +18,13 @@ from purgatory.service.protocol import (
     Fail,
     Failed,
     Failure,
+    How,
     KeyFailure,
+    Lease,
     Submit,
     Submitted,
     TimeoutExtension,
+    Work,
 )
 from purgatory.service.server import store_loop
 from purgatory.service.server.commits import RETRY_MS
@@ -316,6 +320,95 @@ def test_due_jobs_with_the_key(server, limit, crashes):
         post_complete(server, limit=limit)
     assert server.step()[0] == [Completed(1, [min(limit or COUNT + 2, COUNT + 2)])]
     assert server.job_states("j1", "j2") == ["cancelled"] * 2
+
+
+def make_due(server, *others):
+    """Submit jobs with the key "k", and let them be due."""
+    server.submit(*(job(op_id, "k", timeout_ms=10) for op_id in IDS), *others)
+    server.pass_time(11)
+
+
+@pytest.mark.parametrize("request_of", [Complete, Fail])
+@pytest.mark.parametrize("waiting", [0, 2, COUNT])
+@pytest.mark.parametrize("crash_after", [None, 1, 2, 3])
+def test_many_due_jobs(server, request_of, waiting, crash_after):
+    """They are cancelled in portions, with the operations of the key, also after a crash."""
+    make_due(server, job("other", "l", timeout_ms=10))
+    server.submit(*(operation(f"w{n}", "k", timeout_ms=10_000) for n in range(waiting)))
+    event = Completion("k") if request_of is Complete else KeyFailure("k", "E")
+    server.post(request_of, [event], session="s", seq=1)
+    for step in range(crash_after or 0):
+        assert server.step(once=True)[0] == []
+        if not waiting:
+            assert server.state.leases.counts.waiting - 1 == COUNT - PORTION * (step + 1)
+    if crash_after:
+        server.crash()
+        server.hello()
+        assert server.state.leases.counts.waiting == 1
+        server.post(request_of, [event], session="s", seq=1)
+    [reply] = server.step()[0]
+    assert reply.counts == [COUNT + waiting]
+    assert set(server.job_states(*IDS)) == {"cancelled"}
+    assert server.job("o1").error == "cancelled by key k"
+    assert server.job_states("other") == ["ready"]
+    assert not server.state.spreads.in_order
+    server.submit(operation("again", "k"))
+    assert server.complete("k").counts == [1]
+
+
+@pytest.mark.parametrize("failing", range(4))
+def test_many_due_jobs_and_a_commit_that_fails(server, failing):
+    """Each counts once."""
+    make_due(server)
+    post_complete(server)
+    for _ in range(failing):
+        server.step(once=True)
+    server.faults.fail()
+    replies, _ = server.step(once=True)
+    server.faults.clear()
+    server.time.ms += RETRY_MS
+    if not failing:
+        assert [reply.code for reply in replies] == ["store"]
+        assert set(server.job_states(*IDS)) == {"ready"}
+        post_complete(server)
+        replies = []
+    replies += server.step()[0]
+    assert replies == [Completed(1, [COUNT])]
+
+
+@pytest.mark.parametrize("begins", [False, True])
+def test_a_due_job_that_a_worker_gets_before_its_portion(server, begins):
+    """Once its handler has begun, it runs and does not count; else the worker gives it back."""
+    make_due(server)
+    post_complete(server)
+    server.step(once=True)
+    server.post(Work, {"": 3}, 1, 60_000, False, {}, True)
+    server.step(once=True)
+    [leased] = server.leased
+    if begins:
+        server.post(Begin, [Lease(leased.number, leased.token)])
+    replies = server.step(once=True)[0] + server.step()[0]
+    assert Completed(1, [COUNT - begins]) in replies
+    assert server.job_states(leased.op_id) == ["running" if begins else "ready"]
+    server.finish(leased, how=How.DONE if begins else How.RETURNED)
+    assert server.job_states(leased.op_id) == ["done" if begins else "cancelled"]
+
+
+def test_another_event_for_the_same_due_jobs(server):
+    """Those left to the first event use no unit, and count once."""
+    make_due(server)
+    server.submit(job("scheduled", "k", timeout_ms=10_000))
+    post_complete(server)
+    server.step(once=True)
+    server.post(Submit, [operation("latest", "k")])
+    post_complete(server, seq=2, limit=1)
+    post_complete(server, seq=3)
+    replies = [one for one in server.step()[0] if isinstance(one, Completed)]
+    assert sorted(replies, key=lambda reply: reply.seq) == [
+        Completed(1, [COUNT + 1]),
+        Completed(2, [1]),
+        Completed(3, [0]),
+    ]
 
 
 @pytest.mark.parametrize("failing", [0, 1, 3])
