@@ -90,6 +90,10 @@ class DueJob:
             return 0
         return self.due_ms + self.start_within_ms
 
+    def is_late(self, now_ms: int) -> bool:
+        """Whether the first attempt had to begin before `now_ms`."""
+        return 0 < self.start_by_ms < now_ms
+
 
 def due_job_of(record: "OutcomeRecord", attempts: int = 0, moved_ms: int = 0) -> DueJob:
     """Make a due job of an outcome; `moved_ms`: its due time, if moved."""

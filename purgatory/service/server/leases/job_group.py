@@ -41,8 +41,9 @@ class JobGroup:
                 job = waiting.pop(now_ms)
                 if not waiting.count:
                     del self.ready[kind]
-                worker.turns.append(worker.turns.pop(at))
-                return job
+                if job is not None:
+                    worker.turns.append(worker.turns.pop(at))
+                    return job
         return None
 
     def _is_open(self, worker: WorkerConnection, kind: str, now_ms: int) -> bool:

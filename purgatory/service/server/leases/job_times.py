@@ -6,6 +6,8 @@ from typing import Final
 from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.records.job_record import DEAD
 
+#: Jobs not begun in time that a transaction cancels.
+NOT_BEGUN_AT_ONCE: Final = 256
 # Stale entries of a heap, beside as many as jobs wait.
 _STALE_ENTRIES: Final = 1024
 
@@ -57,9 +59,9 @@ class JobTimes:
         return job
 
     def take_not_begun(self, now_ms: int) -> list[DueJob]:
-        """Return the jobs that had to begin before `now_ms`, each once."""
+        """Return jobs that had to begin before `now_ms`, each once, at most NOT_BEGUN_AT_ONCE."""
         found: list[DueJob] = []
-        while self._starts and self._starts[0][0] < now_ms:
+        while self._starts and self._starts[0][0] < now_ms and len(found) < NOT_BEGUN_AT_ONCE:
             job = self._starting_job(heappop(self._starts))
             if job is not None:
                 found.append(job)

@@ -72,7 +72,7 @@ class LeaseEnds:
             self._return(job)
 
     def _return(self, job: DueJob) -> None:
-        is_late = 0 < job.start_by_ms < self._now_ms
+        is_late = job.is_late(self._now_ms)
         if is_late or self.is_cancelled(job):
             self._effects.append(partial(self._leases.limits.give_back, job.kind))
             self._end_cancelled(job, job.attempts, NOT_BEGUN if is_late else self._reason(job))

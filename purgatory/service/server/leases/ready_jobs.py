@@ -58,18 +58,20 @@ class ReadyJobs:
                 del self._levels[priority]
 
     def pop(self, now_ms: int) -> DueJob | None:
-        """Remove the next job, if any."""
+        """Remove the next job, if any, and jobs before it that are not to begin any more."""
         while self._levels:
             priority = self._next_level(now_ms)
             level = self._levels[priority]
             job = level.popleft()
             if not level:
                 del self._levels[priority]
-            if job.is_waiting:
-                job.is_waiting = False
-                self.count -= 1
+            if not job.is_waiting:
+                self._stale -= 1
+                continue
+            job.is_waiting = False
+            self.count -= 1
+            if not job.is_late(now_ms):
                 return job
-            self._stale -= 1
         return None
 
     def oldest_ms(self) -> int | None:

@@ -3,8 +3,9 @@
 import pytest
 
 from purgatory.service.job_messages import CancelJobs, Reschedule, RescheduleJobs
-from purgatory.service.protocol import How
-from purgatory.service.server.leases.job_times import _STALE_ENTRIES
+from purgatory.service.protocol import How, Work
+from purgatory.service.server.leases.job_times import _STALE_ENTRIES, NOT_BEGUN_AT_ONCE
+from purgatory.service.server.leases.lease_ends import NOT_BEGUN
 from purgatory.service.server.records.job_record import READY
 from tests.testing.step_server import job, step_server
 
@@ -17,6 +18,38 @@ def due(server, *op_ids, within_ms=1000):
     server.time.ms += 1
     server.step()
     return server.leased
+
+
+def test_many_that_do_not_begin_in_time(step_server):
+    """They are cancelled in portions; no worker gets the rest meanwhile."""
+    count = 2 * NOT_BEGUN_AT_ONCE + 1
+    due(step_server, *[f"j{n}" for n in range(count)])
+    step_server.submit(job("other", timeout_ms=0))
+    step_server.time.ms += 1002
+    step_server.step(once=True)
+    assert step_server.state.leases.counts.waiting == count + 1 - NOT_BEGUN_AT_ONCE
+    assert step_server.store_loop.max_sleep() == 0
+    [leased] = step_server.work(room=count)
+    assert leased.op_id == "other"
+    step_server.step()
+    assert step_server.job_counts() == {("", "cancelled"): count, ("", "running"): 1}
+    assert {step_server.job(f"j{n}").error for n in (0, count - 1)} == {NOT_BEGUN}
+    assert step_server.store_loop.max_sleep() > 0
+
+
+def test_one_of_many_that_is_moved_after_its_time(step_server):
+    """It begins at its new time, if the move comes before its portion; a worker waits meanwhile."""
+    due(step_server, *[f"j{n}" for n in range(NOT_BEGUN_AT_ONCE + 1)])
+    step_server.time.ms += 1002
+    step_server.post(Work, {"": 1}, 1, 60_000)
+    step_server.step(once=True)
+    assert step_server.leased == []
+    [last] = step_server.state.leases.by_number.values()
+    step_server.post(RescheduleJobs, [Reschedule(last.record.op_id, 5000)])
+    step_server.step(once=True)
+    [leased] = step_server.let_pass(5001)
+    assert leased.number == last.record.seq
+    assert step_server.finish(leased) == [True]
 
 
 def states(server):
