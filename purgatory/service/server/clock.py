@@ -77,6 +77,11 @@ class ServiceClock:
         elif abs(metadata.get("drift_ms", 0)) >= JUMP_MS:
             self.shift_ms = metadata["drift_ms"]
 
+    def undo_shift(self) -> None:
+        """Continue the last run's clock, however the wall clock was set: the times did not move."""
+        self._offset_ns -= self.shift_ms * NS_PER_MS
+        self.shift_ms = 0
+
     def now_ns(self) -> int:
         """Return Unix nanoseconds; never goes back."""
         return self._sources.boot_ns() + self._offset_ns

@@ -64,7 +64,8 @@ def _damage_refused() -> Iterator[None]:
 def start_clock(store: Store, sources: ClockSources | None = None) -> ServiceClock:
     """Continue the last run's clock; `sources` default to the system's. Raises StoreError.
 
-    Without a clock of the store, the times of what waits move by as much as the wall clock was set.
+    Without a clock of the store, the times of what waits move by as much as the wall clock was set;
+    if the disk is full, at a later start.
     """
     before = store.metadata()
     clock = ServiceClock(before, sources, store.clock_offset_ns)
@@ -72,8 +73,19 @@ def start_clock(store: Store, sources: ClockSources | None = None) -> ServiceClo
         last = _read_moved(before).again(store.last_numbers(), clock.shift_ms, clock.now_ms())
         moved = msgspec.msgpack.encode(last)
         acknowledged = _moved_acknowledgements(before, clock.shift_ms)
-        store.shift_times(clock.shift_ms, {**clock.metadata(), **acknowledged, _MOVED: moved})
+        try:
+            store.shift_times(clock.shift_ms, {**clock.metadata(), **acknowledged, _MOVED: moved})
+        except StoreError as error:
+            _check_passes(error)
+            clock.undo_shift()
     return clock
+
+
+def _check_passes(error: StoreError) -> None:
+    """Log an error of a full disk: a server starts, to answer reads. Raises other errors."""
+    if error.fatal:
+        raise error
+    log.warning("nothing can be written yet: %s", error)
 
 
 @_damage_refused()
@@ -243,16 +255,11 @@ def _spread(row: StoredSpread, request: SpreadRequest) -> Spread:
 
 
 def note_start(store: Store, metadata: dict[str, Any]) -> dict[str, Any]:
-    """Write the clock and the epoch; return what could not be written.
-
-    A full disk is no error: a server starts, to answer reads. Raises StoreError.
-    """
+    """Write the clock and the epoch; return what a full disk did not take. Raises StoreError."""
     try:
         store.set_metadata(metadata)
     except StoreError as error:
-        if error.fatal:
-            raise
-        log.warning("nothing can be written yet: %s", error)
+        _check_passes(error)
         return metadata
     return {}
 

@@ -9,7 +9,15 @@ from purgatory.service.job_messages import CancelJobs, RetryJobs, TakeLease
 from purgatory.service.protocol import Complete, Completed, Completion, How
 from purgatory.service.server.commands import StopStoreLoop
 from purgatory.service.store.rows import JournalPosition
-from tests.testing.step_server import ManualTime, RecordingSink, StepServer, job, operation, result
+from tests.testing.step_server import (
+    START_MS,
+    ManualTime,
+    RecordingSink,
+    StepServer,
+    job,
+    operation,
+    result,
+)
 
 
 @pytest.fixture
@@ -91,6 +99,32 @@ def test_setting_the_wall_clock_moves_no_deadline(tmp_path, wall_ms, boot):
     server.pass_time(400_000)
     assert server.query("a").state == "pending"
     server.pass_time(1)
+    assert server.query("a").state == "expired"
+    server.store.close()
+
+
+@pytest.mark.parametrize("wall_ms", [-3_600_000, 3_600_000])
+@pytest.mark.parametrize("boot", ["boot 1", "boot 2"])
+@pytest.mark.parametrize("is_noticed", [False, True])
+def test_the_wall_clock_was_set_and_the_disk_is_full(tmp_path, wall_ms, boot, is_noticed):
+    """Deadlines stay as they were, and the next start moves the times."""
+    server = StepServer(tmp_path / "a.db")
+    server.submit(operation("a", timeout_ms=500_000))
+    server.time.wall_ms = wall_ms
+    if is_noticed or boot != "boot 1":
+        server.pass_time(100_000)
+    server.faults.fail()
+    server.time.boot = boot
+    server.crash()
+    assert server.query("a").deadline_ms == pytest.approx(START_MS + 500_000, abs=1000)
+    server.faults.clear()
+    server.pass_time(100_000)
+    server.crash()
+    deadline_ms = server.query("a").deadline_ms
+    assert deadline_ms == pytest.approx(START_MS + wall_ms + 500_000, abs=1000)
+    server.pass_time(START_MS + 500_000 - server.time.ms - 5)
+    assert server.query("a").state == "pending"
+    server.pass_time(10)
     assert server.query("a").state == "expired"
     server.store.close()
 
