@@ -236,8 +236,7 @@ def load_spreads(state: ServerState, store: Store) -> None:
     for spread in found:
         watchers = state.watchers_of(spread.key)
         spread.reach([one for one in watchers if one.number <= spread.last], spread.last)
-        spread.jobs = [one for one in state.due_jobs(spread.key) if one.number <= spread.last]
-        spread.jobs.reverse()
+        spread.set_jobs([one for one in state.due_jobs(spread.key) if one.number <= spread.last])
         state.add_spread(spread)
         request = spread.request
         request.is_new = False

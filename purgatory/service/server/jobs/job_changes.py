@@ -90,9 +90,9 @@ class JobChanges:
 
     def due_by_key(self, key: str) -> list[OutcomeRecord]:
         """Return the due jobs with `key` in `unless` that an event cancels, oldest first."""
-        left = self._state.spreads.jobs_of(key)
         due = [entry for entry in self._state.due_jobs(key) if self.is_cancellable(entry)]
-        return [entry for entry in due if entry.seq not in left] if left else due
+        has_left = self._state.spreads.has_job
+        return [entry for entry in due if not has_left(entry.seq)]
 
     def is_cancellable(self, record: OutcomeRecord) -> bool:
         """Whether a due job does not run, and was not cancelled before."""

@@ -70,10 +70,14 @@ class Spread(EventContext):
         self.request: SpreadRequest = SpreadRequest("", 0, [], failed=failed)
         self.place: int = 0
         self.waiting: list[DelayedOperation] = []
-        self.jobs: list[OutcomeRecord] = []
+        self.jobs: dict[int, OutcomeRecord] = {}  # by sequence number
         self.last: i64 = 0  # the number of the last operation
         self.count: int = 0  # operations ended, and due jobs cancelled
         self.bytes: int = 0
+
+    def set_jobs(self, due: list[OutcomeRecord]) -> None:
+        """Set the key's due jobs, in order."""
+        self.jobs = {record.seq: record for record in reversed(due)}
 
     def reach(self, watchers: list[DelayedOperation], last: int) -> None:
         """Set the key's watchers, in order, and the last number."""
@@ -134,9 +138,9 @@ class Spreads(UnfinishedEvents):
         """Return the last number of a key's spreads; 0 without any."""
         return max([one.last for one in self._of_key(key)], default=0)
 
-    def jobs_of(self, key: str) -> set[int]:
-        """Return the sequence numbers of the due jobs left to a key's spreads."""
-        return {record.seq for spread in self._of_key(key) for record in spread.jobs}
+    def has_job(self, seq: int) -> bool:
+        """Whether a due job is left to a spread."""
+        return any(seq in spread.jobs for spread in self.in_order)
 
     def watched_by(self, operation: PendingOperation) -> list[Spread]:
         """Return the spreads of an operation's keys, in order."""

@@ -81,7 +81,7 @@ class KeyEvents:
         if spread is None:
             spread = self._new_spread(key, context, [], last=state.last_number)
             self._add_spread(spread)
-        spread.jobs = due[::-1]
+        spread.set_jobs(due)
         return 0
 
     def fail(self, failure: KeyFailure, place: int = 0) -> int:
@@ -265,7 +265,7 @@ class KeyEvents:
     def _cancel_next(self, spread: Spread) -> None:
         """Cancel the next due job of a spread, unless its handler has begun meanwhile."""
         self.spreads_before.setdefault(spread.number, (spread, spread.count))
-        record = spread.jobs.pop()
+        record = spread.jobs.popitem()[1]
         self._taken.append((record, spread))
         if self._jobs.is_cancellable(record):
             spread.count += self._jobs.cancel(record, CANCELLED_BY_KEY + spread.key)
@@ -377,7 +377,7 @@ class KeyEvents:
         """Offer events to operations and jobs that wait again."""
         state = self._state
         for record, spread in reversed(self._taken):
-            spread.jobs.append(record)
+            spread.jobs[record.seq] = record
         for operation, spread in self.settled:
             entry = state.known.get(operation.op_id)
             if isinstance(entry, PendingOperation):
