@@ -32,7 +32,6 @@ from purgatory.service.server.commands import (
     FetchOutcomes,
     JournalConfirmed,
     NetworkCommand,
-    RunTransaction,
     StopStoreLoop,
     StoreLoopCommand,
     StoreLoopStopped,
@@ -71,9 +70,6 @@ MANY_ENDS = 50
 # Leases last so much longer while requests wait: one may be about the lease.
 GRACE_MS = 1000
 
-# Handled after the commit.
-_AfterCommit = JournalConfirmed | RunTransaction | StopStoreLoop
-
 
 class StoreLoop:
     """Runs the transactions of a server.
@@ -109,7 +105,6 @@ class StoreLoop:
         state.journal_numbers.is_used = sink is not None
         self._reads = handler.reads
         self.requests: RequestQueue[ClientCommand] = RequestQueue()
-        self._after_commit: list[_AfterCommit] = []
         #: Commands that the store thread has taken and not released.
         self.unreleased: int = self.START_COMMANDS
         self._outgoing: list[NetworkCommand] = []
@@ -200,8 +195,11 @@ class StoreLoop:
             self.requests.append(command.client, command, route=command.route)
         elif isinstance(command, FetchOutcomes):
             self._reads.fetch(command)
-        else:
-            self._after_commit.append(command)
+        elif isinstance(command, JournalConfirmed):
+            self._confirm_journaled(command.position)
+        elif isinstance(command, StopStoreLoop):
+            self._stopping = True
+            self._reads.close()
 
     def send_replies(self) -> None:
         """Send the network thread the answers.
@@ -287,13 +285,6 @@ class StoreLoop:
         self._maintenance.run(transaction, self._commits.retry_ms)
         self._end_transaction(transaction)
         self._note_lateness(due)
-        after_commit, self._after_commit = self._after_commit, []
-        for command in after_commit:
-            if isinstance(command, JournalConfirmed):
-                self._confirm_journaled(command.position)
-            elif isinstance(command, StopStoreLoop):
-                self._stopping = True
-                self._reads.close()
         if self._reads.waiting:
             self._read()
 
