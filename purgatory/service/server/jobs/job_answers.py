@@ -4,7 +4,7 @@ Store thread alone.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -132,21 +132,29 @@ class JobAnswers:
             if is_end or len(found) >= limit:
                 break
             yield None
-        yield encode(JobPage(request.seq, self._listed(found), None if is_end else after))
+        statuses = yield from self._listed(found)
+        yield encode(JobPage(request.seq, statuses, None if is_end else after))
 
     def _is_listed(self, wanted: JobFilter, owner: str | None, job: JobRecord) -> bool:
         """Whether a job matches, and can be read: its period may be over."""
         is_known = job.is_alive or self._state.find(job.op_id, owner) is not None
         return is_known and matches(wanted, owner, job)
 
-    def _listed(self, jobs: list[JobRecord]) -> list[JobStatus]:
-        known = self._state.known
-        entries = [known[job.op_id] for job in jobs if job.op_id in known]
-        room = VALUE_BYTES
-        statuses = job_statuses(entries, self._state, self._store)
-        for status in statuses:
-            room -= fit_values(status, room)
-        return statuses
+    def _listed(self, jobs: list[JobRecord]) -> Generator[None, None, list[JobStatus]]:
+        """Read statuses in portions: the values may be large."""
+        known, room = self._state.known, VALUE_BYTES
+        listed: list[JobStatus] = []
+        for start in range(0, len(jobs), PORTION):
+            entries = [
+                entry
+                for job in jobs[start : start + PORTION]
+                if (entry := known.get(job.op_id)) is not None and entry.job is job
+            ]
+            for status in job_statuses(entries, self._state, self._store):
+                room -= fit_values(status, room)
+                listed.append(status)
+            yield None
+        return listed
 
     def count(self, command: ClientRequest, request: CountJobs) -> Iterator[bytes | None]:
         """Count jobs, with a filter in portions."""

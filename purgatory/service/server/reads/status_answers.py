@@ -102,9 +102,11 @@ def answer_list(
         rows = _next_rows(request, after, state, store)
         matches = [match for row in rows if (match := _match(request, owner, row, state))]
         taken = matches[: limit - len(found)]
-        for status in _statuses(taken, store):
-            room -= fit_values(status, room)
-            found.append(status)
+        for start in range(0, len(taken), PORTION):
+            for status in _statuses(taken[start : start + PORTION], store):
+                room -= fit_values(status, room)
+                found.append(status)
+            yield None
         is_full = len(found) >= limit
         after = taken[-1][0].number if is_full else rows[-1].number if rows else after
         if is_full or not rows:
@@ -131,7 +133,7 @@ def _next_rows(
         return store.some_operations(after, BATCHES, newest=is_newest)
     numbers = sorted([one.number for one in state.watchers_of(request.key)], reverse=is_newest)
     beyond = [number for number in numbers if (number < after if is_newest else number > after)]
-    found = store.by_numbers(beyond[:MAX_LISTED])
+    found = store.by_numbers(beyond[:PORTION])
     return [found[number] for number in sorted(found, reverse=is_newest)]
 
 
@@ -169,11 +171,8 @@ def _of_job(status: OperationStatus, record: OutcomeRecord) -> OperationStatus:
 
 def _statuses(matches: list[_Match], store: Store) -> Iterator[OperationStatus]:
     records = {entry.seq: entry for _, entry in matches if isinstance(entry, OutcomeRecord)}
-    seqs = list(records)
-    ended = {}
-    for start in range(0, len(seqs), MAX_LISTED):
-        for outcome, row in store.outcomes_by_seqs(seqs[start : start + MAX_LISTED]):
-            ended[outcome.number] = _of_job(ended_status(outcome, row), records[outcome.seq])
+    found = store.outcomes_by_seqs(list(records)) if records else []
+    ended = {one.number: _of_job(ended_status(one, row), records[one.seq]) for one, row in found}
     for row, entry in matches:
         if isinstance(entry, PendingOperation):
             yield _pending_status(entry, row.payload)

@@ -6,6 +6,7 @@ import pytest
 
 from purgatory.service import AsyncClient
 from purgatory.service.encoding import unpack
+from purgatory.service.job_messages import JobFilter, ListJobs
 from purgatory.service.protocol import Failure, Query, ReadOperations, Submit
 from purgatory.service.server.reads import status_answers
 from tests.testing.purgatory_harness import HANG
@@ -142,6 +143,36 @@ def test_a_request_looks_at_a_bounded_number(step_server, monkeypatch):
     [answer] = [one for some in answers for one in some if type(one).__name__ == "Operations"]
     assert (answer.states, answer.after) == ([], 384)
     assert isinstance(step_server, StepServer)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+@pytest.mark.parametrize(
+    ("request_type", "args"),
+    [
+        (ReadOperations, (0, 100, None, None, None, None, "oldest", False)),
+        (ReadOperations, (0, 100, None, "k", None, None, "newest")),
+        (ListJobs, (JobFilter(), "due", 100)),
+        (ListJobs, (JobFilter(), "newest", 100)),
+    ],
+)
+def test_a_list_reads_few_values_at_once(step_server, monkeypatch, request_type, args, ends):
+    """Values may be large: other requests come between, and few are in memory."""
+    server, read = step_server, []
+    server.submit(*(operation(f"o{n}", "k", payload=n, timeout_ms=10**6) for n in range(100)))
+    server.submit(*(job(f"j{n}", "l", payload=n, timeout_ms=10**6) for n in range(100)))
+    if ends:
+        server.complete("l")
+        if args[3:4] != ("k",):
+            server.complete("k")
+    for name in ("by_numbers", "outcomes_by_seqs"):
+        call = getattr(server.store, name)
+        monkeypatch.setattr(
+            server.store, name, lambda found, call=call: read.append(len(found)) or call(found)
+        )
+    answer = server.ask(request_type, *args)
+    found = answer.jobs if request_type is ListJobs else answer.states
+    assert sorted(unpack(one.payload) for one in found) == list(range(100))
+    assert max(read, default=0) <= status_answers.PORTION
 
 
 def test_large_payloads_are_left_out(step_server):
