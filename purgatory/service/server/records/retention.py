@@ -27,8 +27,6 @@ from purgatory.service.store.rows import JournalPosition
 DELETED_PER_TRANSACTION: Final = 256
 DELETED_SHARE: Final = 64
 DELETION_PAUSE_MS: Final = 20
-#: Deleted outcomes that become remembered rows, at most: their rows are read.
-REMEMBERED_PER_TRANSACTION = 512
 
 
 def most_deleted(left: int) -> int:
@@ -163,16 +161,14 @@ class OutcomeRetention:
         left = len(self.acknowledged)
         most = most_deleted(self.overdue)
         self._paused_until_ms = now_ms + DELETION_PAUSE_MS
-        remembered = 0
         for acknowledged_ms, record in self.acknowledged:
-            if len(selected) >= most or remembered >= REMEMBERED_PER_TRANSACTION:
+            if len(selected) >= most:
                 break
             young = acknowledged_ms + RETAINED_OUTCOMES_MS > now_ms and left <= RETAINED_OUTCOMES
             self._blocked = not self._is_journaled(record)
             if self._blocked or young:
                 break
             selected.append(record)
-            remembered += record.until_ms > now_ms
             left -= 1
         return selected
 

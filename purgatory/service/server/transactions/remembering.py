@@ -35,8 +35,11 @@ _DUMP_AFTER: Final = 100_000
 _DUMP_SHARE: Final = 10
 _DUMP_AT_STOP: Final = 20_000
 _DUMPED_AT_STOP: Final = 256
-# Outcomes read at once.
-_CHUNK: Final = 500
+#: Deleted outcomes that become rows in a transaction, about, and their bytes.
+MOVED: Final = 512
+MOVED_BYTES: Final = 1 << 20
+# Deleted outcomes examined at once.
+_CHUNK: Final = 64
 
 
 class Remembering:
@@ -55,29 +58,36 @@ class Remembering:
     def move(self, transaction: Transaction) -> None:
         """Write rows of deleted operations and jobs whose period lasts.
 
-        If these are unreadable, nothing is deleted. Raises StoreError for damage.
+        Outcomes beyond MOVED rows or bytes are deleted later, and so are unreadable ones. Raises
+        StoreError for damage.
         """
-        now_ms = transaction.clock_ms
-        known = self._state.known
-        records = [
-            record
-            for record in transaction.deleted
-            if record.until_ms > now_ms and known.get(record.op_id) is record
-        ]
-        if not records:
-            return
-        try:
-            rows = list(self._rows(records))
-        except StoreError as error:
-            if error.fatal:
-                raise
-            log.warning("nothing is deleted: %s", error)
-            transaction.keep_outcomes()
-            return
-        changes = self._changes(transaction.changes)
-        changes.rows += rows
-        self._ids.prepare(changes)
-        self.next_ms = min(self.next_ms, now_ms + LOOK_MS)
+        now_ms, deleted, known = transaction.clock_ms, transaction.deleted, self._state.known
+        rows: list[RememberedRow] = []
+        size = 0
+        for start in range(0, len(deleted), _CHUNK):
+            if len(rows) >= MOVED or size >= MOVED_BYTES:
+                transaction.keep_outcomes(start)
+                break
+            records = [
+                record
+                for record in deleted[start : start + _CHUNK]
+                if record.until_ms > now_ms and known.get(record.op_id) is record
+            ]
+            try:
+                found = list(self._rows(records))
+            except StoreError as error:
+                if error.fatal:
+                    raise
+                log.warning("%d outcomes are not deleted now: %s", len(deleted) - start, error)
+                transaction.keep_outcomes(start)
+                break
+            rows += found
+            size += sum(len(row.status) for row in found)
+        if rows:
+            changes = self._changes(transaction.changes)
+            changes.rows += rows
+            self._ids.prepare(changes)
+            self.next_ms = min(self.next_ms, now_ms + LOOK_MS)
 
     def _changes(self, changes: Changes) -> RememberedChanges:
         if changes.remembered is None:
@@ -87,15 +97,13 @@ class Remembering:
     def _rows(self, records: list[OutcomeRecord]) -> Iterator[RememberedRow]:
         until_ms = {record.seq: record.until_ms for record in records}
         seqs = [record.seq for record in records if not record.is_job]
-        for start in range(0, len(seqs), _CHUNK):
-            for outcome, row in self._store.outcomes_by_seqs(seqs[start : start + _CHUNK]):
-                status = encode(ended_status(outcome, row))
-                yield self._row(row.op_id, until_ms[outcome.seq], outcome.seq, status)
+        for outcome, row in self._store.outcomes_by_seqs(seqs) if seqs else ():
+            status = encode(ended_status(outcome, row))
+            yield self._row(row.op_id, until_ms[outcome.seq], outcome.seq, status)
         jobs = {record.op_id: record for record in records if record.is_job}
-        ended = list(jobs.values())
-        for start in range(0, len(ended), _CHUNK):
-            chunk = ended[start : start + _CHUNK]
-            for job in job_statuses(chunk, self._state, self._store, with_history=True):
+        if jobs:
+            ended = list(jobs.values())
+            for job in job_statuses(ended, self._state, self._store, with_history=True):
                 yield self._row(job.job_id, jobs[job.job_id].until_ms, 0, encode(job))
 
     def _row(self, op_id: str, until_ms: int, seq: int, status: bytes) -> RememberedRow:

@@ -230,10 +230,10 @@ class Transaction(OutcomeReceiver):
         self.changes.delete_operations = [record.number for record in self.deleted]
         self.changes.delete_outcomes = [record.seq for record in self.deleted]
 
-    def keep_outcomes(self) -> None:
-        """Take `delete_outcomes` back."""
-        self.deleted = []
-        self.changes.delete_operations, self.changes.delete_outcomes = [], []
+    def keep_outcomes(self, after: int) -> None:
+        """Take `delete_outcomes` back, but for the first `after` outcomes."""
+        changes = self.changes
+        del self.deleted[after:], changes.delete_operations[after:], changes.delete_outcomes[after:]
 
     def delete_journaled(self) -> None:
         """Delete queued rows that the journal has, of many some."""

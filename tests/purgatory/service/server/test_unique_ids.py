@@ -15,6 +15,7 @@ from purgatory.service.protocol import (
 from purgatory.service.server.records import retention
 from purgatory.service.server.records.remembered_ids import REMEMBER_MS, RememberedIds
 from purgatory.service.server.state import READABLE_MS
+from purgatory.service.server.transactions import remembering
 from tests.purgatory.service.server.transactions.test_remembering import KEPT_MS
 from tests.testing.step_server import job, operation, result
 
@@ -308,11 +309,14 @@ def test_no_look_without_a_period(step_server, monkeypatch):
     assert looks == ["c"]
 
 
-def test_many_move_in_portions(step_server, monkeypatch):
-    """So that no transaction takes long, however many outcomes are to be deleted."""
+@pytest.mark.parametrize(("most", "value"), [("MOVED", 3), ("MOVED_BYTES", 1500)])
+def test_many_move_in_portions(step_server, monkeypatch, most, value):
+    """So that no transaction takes long, however many or large outcomes are to be deleted."""
     server = step_server
-    monkeypatch.setattr(retention, "REMEMBERED_PER_TRANSACTION", 3)
-    server.submit(*[unique(operation(f"id-{number}", "k")) for number in range(8)])
+    monkeypatch.setattr(remembering, "_CHUNK", 1)
+    monkeypatch.setattr(remembering, most, value)
+    ids = [f"id-{number}" for number in range(8)]
+    server.submit(*[unique(operation(op_id, "k", payload="x" * 500)) for op_id in ids])
     _, outcomes = server.complete_and_push("k")
     server.acknowledge(*[outcome.number for outcome in outcomes])
     server.time.ms += KEPT_MS
@@ -321,7 +325,10 @@ def test_many_move_in_portions(step_server, monkeypatch):
         server.step(once=True)
         counts.append(server.state.remembered.count)
         server.time.ms += retention.DELETION_PAUSE_MS
+        assert server.state.remembered.reserved == 8 - counts[-1]
     assert counts == [3, 6, 8]
+    assert all(is_known(server, op_id, operation) for op_id in ids)
+    assert not list(server.store.submissions())
 
 
 def test_a_result_without_a_period(step_server):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from purgatory.errors import StoreError
 from purgatory.service.protocol import SubmissionOptions
 from purgatory.service.server.records.remembered_ids import SHARDS
 from purgatory.service.server.records.retention import DELETION_DELAY_MS, RETAINED_OUTCOMES_MS
@@ -78,6 +79,30 @@ def test_many_become_rows_at_once(step_server, monkeypatch):
     server.pass_time(KEPT_MS)
     assert is_empty(server)
     assert places(server, *"abcdef") == [1] * 6
+
+
+def test_outcomes_that_cannot_be_read(step_server, monkeypatch):
+    """They stay until they can be read; those before are deleted, and remembered."""
+    server, looks = step_server, []
+    monkeypatch.setattr(remembering, "_CHUNK", 2)
+    end(server, *"abcde")
+    read = server.store.outcomes_by_seqs
+
+    def fail_second(seqs):
+        looks.append(seqs)
+        if len(looks) == 2:
+            raise StoreError("cannot read")
+        return read(seqs)
+
+    monkeypatch.setattr(server.store, "outcomes_by_seqs", fail_second)
+    server.time.ms += KEPT_MS
+    server.step(once=True)
+    assert places(server, *"abcde") == [1, 1, 0, 0, 0]
+    assert server.state.known.keys() == set("cde")
+    assert server.state.remembered.total == 5
+    server.pass_time(LOOK_MS)
+    assert places(server, *"abcde") == [1] * 5
+    assert is_empty(server)
 
 
 @pytest.mark.parametrize("unique_ms", [-1, 0, 1000])
