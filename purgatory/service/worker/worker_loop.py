@@ -354,13 +354,13 @@ class WorkerLoop:
             return
         handler = self._handlers[held.leased.kind]
         limit = self._timeouts[held.leased.kind]
-        self._runner.lose(held)
         end = LeaseEnd(held.leased.number, held.token, How.DONE)
         error = TimeLimit(f"the handler runs longer than its time limit of {limit:.15g} s")
         try:
             self._note_failure(held, end, error)
         finally:
             self._ends.send(held, end)
+        self._runner.lose(held)  # last: perhaps no thread is left
         self._check_lost(held.leased.kind, handler)
         self._wake_if_stopping()
 

@@ -538,6 +538,19 @@ class TestTimeLimit:
         bench.loop.end(one, None)
         assert len(bench.calls.ended) == 1
 
+    def test_no_thread_is_left_for_the_next_job(self, monkeypatch):
+        """The worker ends by the error, but the server learns of the failed attempt."""
+        bench = Bench(timeout=5)
+        assert bench.loop.begin(bench.give(1))
+
+        def fail(held):
+            raise RuntimeError("can't start new thread")
+
+        monkeypatch.setattr(bench.runner, "lose", fail)
+        with pytest.raises(RuntimeError, match="new thread"):
+            bench.pass_time(6)
+        assert [end.how for end, _ in bench.calls.ended] == [How.FAILED]
+
     def test_more_time(self):
         """The limit counts anew from then, and the lease is kept at once."""
         bench = Bench(timeout=5)
