@@ -60,7 +60,7 @@ class HeldEvent(TimerTask):
     def _tt_on_close(self) -> None:
         self._holder.remove(self)
 
-    def _tt_on_error(self, error: BaseException) -> None:  # noqa: ARG002
+    def _tt_on_error(self) -> None:
         self._holder.remove(self)  # the timer does not call `run` again
 
 
