@@ -303,7 +303,7 @@ def test_an_interrupt(server, connect, call, error):
         def complete(key=key):
             client.complete(key, 1)
 
-        def defer(key=key):
+        def defer(key=key, deferred=deferred):
             deferred.append(client.defer(f"new {key}", timeout=HANG))
             client.flush()
 
