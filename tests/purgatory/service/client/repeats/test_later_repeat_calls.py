@@ -33,6 +33,18 @@ def test_the_answer_has_the_repeat(client):
     assert (repeat.every_ms, repeat.jitter_ms, state.client) == (None, 60_000, "shop")
 
 
+def test_answers_have_decoded_payloads(client):
+    """Each of them, as those about jobs have."""
+    given = {"to": ["ada"]}
+    state = client.repeat_later("r", every=60, payload=given).result(client.timeout)
+    client.repeat("empty", every=60)
+    changed = client.change_repeat("r", "pause").state
+    page = {each.repeat.name: each.repeat.payload for each in client.repeats_page().repeats}
+    assert (state.repeat.payload, changed.repeat.payload) == (given, given)
+    assert page == {"empty": None, "r": given}
+    assert client.change_repeat("unknown", "pause").state is None
+
+
 @pytest.mark.parametrize("every", ["0.5s", "500ms", timedelta(seconds=0.5), *HALVES])
 def test_intervals_are_durations(client, every):
     """Numbers, timedeltas and texts."""
