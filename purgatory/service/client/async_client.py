@@ -156,9 +156,10 @@ class AsyncClient:
                 async with asyncio.timeout(seconds):
                     status = await _wrapped(future)
             except TimeoutError as error:
-                if future.done():  # the answer is a TimeoutError
-                    raise
-                return result_of(job_id, await self._last_status(future, seconds or 0.0, error))
+                if not future.done():
+                    last = await self._last_status(future, seconds or 0.0, error)
+                    return result_of(job_id, last)
+                status = future.result()  # it came just now, or is a TimeoutError
         return result_of(job_id, await self.job(job_id) if status.left_out else status)
 
     async def _last_status(

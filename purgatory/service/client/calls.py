@@ -289,8 +289,9 @@ def resolve_outcome(future: ServiceFuture, outcome: OutcomeMessage) -> None:
 
 
 def reject(future: ReplyFuture[Any], error: Exception) -> None:
-    """Set the error of a future, unless resolved."""
-    if not future.done():
+    """Set the error of a future, unless resolved or cancelled, perhaps now by another thread."""
+    is_open = future._state != FINISHED
+    if is_open and (future.running() or future.set_running_or_notify_cancel()):
         future.set_exception(error)
 
 

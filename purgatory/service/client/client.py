@@ -263,9 +263,9 @@ class Client(LaterCalls):
             try:
                 status = future.result(self.platform.wait(future.done, seconds))
             except TimeoutError as error:
-                if future.done():  # the answer is a TimeoutError
-                    raise
-                return result_of(job_id, self._last_status(future, seconds or 0.0, error))
+                if not future.done():
+                    return result_of(job_id, self._last_status(future, seconds or 0.0, error))
+                status = future.result()  # it came just now, or is a TimeoutError
         return result_of(job_id, self.job(job_id) if status.left_out else status)
 
     def _last_status(
@@ -353,12 +353,13 @@ class Client(LaterCalls):
         `timeout`: seconds, by default the client's. Raises RequestTimeout and Unavailable.
         """
         self._refuse_in_callback()
+        since = self._monotonic()
         seconds = self.timeout if timeout is None else checked_seconds(timeout, "timeout")
         if self._io_thread.lead(None, seconds):
             return
         answered: ReplyFuture[None] = ReplyFuture()
         self._io_thread.post(FlushCommand(answered))
-        self._wait(answered, timeout)
+        self._wait(answered, timeout, since)
 
     def _refuse_in_callback(self) -> None:
         if self._io_thread.turn.holder == threading.get_ident():
@@ -367,16 +368,21 @@ class Client(LaterCalls):
                 "and its like, or another thread"
             )
 
-    def _wait(self, future: ReplyFuture[_T], timeout: Duration | None = None) -> _T:
+    def _wait(
+        self,
+        future: ReplyFuture[_T],
+        timeout: Duration | None = None,
+        since: float | None = None,
+    ) -> _T:
         seconds = self.timeout if timeout is None else checked_seconds(timeout, "timeout")
-        deadline = self._monotonic() + seconds
+        deadline = (self._monotonic() if since is None else since) + seconds
         self.platform.wait(future.done, seconds)
         self._io_thread.lead(future, seconds)
         try:
             return future.result(max(0.0, deadline - self._monotonic()))
         except TimeoutError as error:
-            if future.done():  # the answer is a TimeoutError, as OperationExpired is
-                raise
+            if future.done():  # the answer came just now, or is a TimeoutError
+                return future.result()
             reason = self._io_thread.connection_error
             trouble = f" ({reason})" if reason else ""
             text = f"no answer from {self.address} within {seconds:g} s{trouble}"

@@ -17,6 +17,7 @@ from purgatory.service import (
     TooLarge,
     Unavailable,
 )
+from purgatory.service.client.jobs import later_job_calls
 from purgatory.service.client.jobs.job_waits import JobEndFuture, JobWaits, result_of, still_pending
 from purgatory.service.encoding import encode
 from purgatory.service.job_messages import JobEnds, JobStates, ReadJobs, WatchJobs
@@ -266,6 +267,44 @@ def test_async(fake):
             assert await asyncio.gather(*waits) == list(range(99))
             assert len(client._client._job_waits) == 0
 
+    asyncio.run(main())
+
+
+class EndsLate(JobEndFuture):
+    """Is resolved just after the wait for it has ended."""
+
+    def result(self, timeout=None):
+        if not self.done():
+            self.set_result(JobStatus(self.job_id, "done", result=5))
+            raise TimeoutError
+        return super().result(timeout)
+
+
+class EndsLateInLoop(JobEndFuture):
+    """Is resolved after the wait, before the event loop knows."""
+
+    def add_done_callback(self, fn):
+        pass
+
+    def done(self):
+        if not super().done():
+            self.set_result(JobStatus(self.job_id, "done", result=5))
+        return True
+
+
+def test_a_job_that_ends_as_the_wait_does(fake, monkeypatch):
+    """The caller gets its value."""
+    monkeypatch.setattr(later_job_calls, "JobEndFuture", EndsLate)
+    with Client(fake.address, timeout=HANG) as client:
+        assert client.result("a", 1) == 5
+        client.close(0)
+
+    async def main():
+        async with AsyncClient(fake.address, timeout=HANG) as client:
+            assert await client.result("a", 0) == 5
+            await client.close(0)
+
+    monkeypatch.setattr(later_job_calls, "JobEndFuture", EndsLateInLoop)
     asyncio.run(main())
 
 
