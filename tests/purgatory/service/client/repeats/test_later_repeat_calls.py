@@ -122,6 +122,9 @@ def test_pages(client, connect, server):
     assert [one.name for one in client.repeats()] == ["a", "b", "c"]
     with pytest.raises(TypeError, match="cursor is 5"):
         client.repeats_page(cursor=(5, "a"))
+    for bad in ("ab", ("shop",), ("shop", "a", "b"), {"shop", "a"}):
+        with pytest.raises(TypeError, match="cursor is .*; expected the `after` of a page"):
+            client.repeats_page(cursor=bad)
 
 
 def test_all_are_read_page_by_page(client, monkeypatch):
