@@ -123,7 +123,7 @@ def test_pages(client, connect, server):
     with pytest.raises(TypeError, match="cursor is 5"):
         client.repeats_page(cursor=(5, "a"))
     for bad in ("ab", ("shop",), ("shop", "a", "b"), {"shop", "a"}):
-        with pytest.raises(TypeError, match="cursor is .*; expected the `after` of a page"):
+        with pytest.raises(TypeError, match=r"cursor is .*; expected the `after` of a page"):
             client.repeats_page(cursor=bad)
 
 
