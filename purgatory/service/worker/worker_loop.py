@@ -9,6 +9,7 @@ the client's I/O thread delivers jobs and answers.
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from functools import partial
@@ -296,6 +297,7 @@ class WorkerLoop:
             return
         log.warning("worker %r has lost its lease of job %r",
                     self._settings.name, held.leased.op_id)  # fmt: skip
+        held.asked_at = math.inf  # ask no more, unless the job is leased again
         if held.started_at is None:
             self._held.remove(held)
 

@@ -184,6 +184,20 @@ def test_a_new_connection(bench):
     assert bench.loop.begin(bench.give(2, token=2))
 
 
+def test_a_lease_that_is_lost_while_its_handler_runs(bench, caplog):
+    """The worker warns once, and asks for no more time until it has the job again."""
+    one = bench.give(1, token=5)
+    assert bench.loop.begin(one)
+    bench.pass_time(21)
+    bench.calls.kept[0][2].set_result(False)
+    for _ in range(3):
+        bench.pass_time(21)
+    assert caplog.text.count("has lost its lease of job 'job 1'") == 1
+    bench.give(1, token=9)
+    bench.pass_time(21)
+    assert [token for _, token, _ in bench.calls.kept] == [5, 9]
+
+
 def test_a_lease_that_is_lost_and_given_again(bench):
     """The answer that the old one was lost does not take the new one away."""
     one = bench.give(1, token=5)
