@@ -271,12 +271,19 @@ class Client(LaterCalls):
     def _last_status(
         self, future: JobEndFuture, seconds: float, error: TimeoutError
     ) -> JobStatus | None:
-        """Ask for the job once more: it may have ended within `seconds`."""
-        left = self.timeout - seconds
-        if future.goes_on or left <= 0:
-            raise still_pending(future.job_id, seconds) from error
+        left = self._seconds_left(future, seconds, error)
         status = self._wait(self.job_later(future.job_id), left)
         return ended_status(future.job_id, status, seconds)
+
+    def _seconds_left(self, future: JobEndFuture, seconds: float, error: TimeoutError) -> float:
+        """Return for how long to ask for the job again: it may have ended within `seconds`.
+
+        Raises TimeoutError if the client's time is over, or the server has said that it goes on.
+        """
+        left = self.timeout - seconds
+        if left <= 0 or (future.goes_on and not self._io_thread.connection_error):
+            raise still_pending(future.job_id, seconds) from error
+        return left
 
     def jobs(
         self,

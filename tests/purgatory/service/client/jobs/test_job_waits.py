@@ -2,6 +2,7 @@
 
 import asyncio
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -141,6 +142,21 @@ def test_a_timeout_without_a_server(fake):
             client.result("a", 0)
         with pytest.raises(TimeoutError, match=r"job 'a' has not ended within 0\.05 s"):
             client.result("a", 0.05)
+
+
+def test_a_timeout_after_the_server_has_gone(fake):
+    """The job may have ended since the server said that it goes on: the client's timeout counts."""
+    with Client(fake.address, timeout=HANG) as client, ThreadPoolExecutor() as pool:
+        first = pool.submit(client.result, "a")
+        fake.send(JobStates(fake.receive().seq, [ready("a")]))
+        eventually(lambda: client._job_waits._watches["a"].is_watched)
+        fake.router.close(0)
+        eventually(lambda: client._io_thread.connection_error)
+        client.timeout = 0.05
+        with pytest.raises(RequestTimeout):
+            client.result("a", 0)
+        client.close(0)
+        assert isinstance(first.exception(HANG), Unavailable)
 
 
 def test_one_of_two_waits_is_over(asking):
