@@ -97,7 +97,6 @@ class Recurring(TimerTask):
     def _tt_on_close(self) -> None:
         self._end()
 
-    def _tt_on_error(self, error: BaseException) -> None:
-        # An interrupt may come before the first line of `run`.
-        if not isinstance(error, Exception) and self._tt_index == TAKEN:
+    def _tt_on_error(self) -> None:
+        if self._tt_index == TAKEN:  # an interrupt before the first line of `run`
             self._arm_next()

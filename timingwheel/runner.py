@@ -95,13 +95,15 @@ class TaskRunner:
                 if task is None:
                     break
                 # No call between take and try: an interrupt there would lose the task.
+                deadline_ns = task.deadline_ns
                 try:
                     count += 1
                     task.run()
                 except BaseException as error:  # noqa: BLE001  # as in close
-                    self._on_raised(error, task)
+                    self._on_raised(error, task, deadline_ns)
                 finally:
-                    task._tt_is_running = False
+                    if task.deadline_ns == deadline_ns:  # else another thread may run it again
+                        task._tt_is_running = False
                     # Unless it was added again.
                     if _UNTRACKS_FROM_GC and task._tt_index == TAKEN and type(task) is TimerTask:
                         _gc_track(task)
@@ -110,9 +112,10 @@ class TaskRunner:
                 self._observe(late_ns, count)
         return count == TASKS_PER_CLOCK_READ
 
-    def _on_raised(self, error: BaseException, task: TimerTask) -> None:
+    def _on_raised(self, error: BaseException, task: TimerTask, deadline_ns: i64) -> None:
         try:
-            task._tt_on_error(error)
+            if task.deadline_ns == deadline_ns:  # else it was added again
+                task._tt_on_error()
         except Exception:  # noqa: BLE001  # it is logged
             _log_raised("ending a task of timer %r raised", self._name)
         self._report(error, task)

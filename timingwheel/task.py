@@ -241,8 +241,11 @@ class TimerTask(TimerTaskEntry):
     def _tt_on_close(self) -> None:
         """Do nothing; called, under no lock, if the timer closed first."""
 
-    def _tt_on_error(self, error: BaseException) -> None:
-        """Do nothing; called after `run` raised, perhaps before its first line."""
+    def _tt_on_error(self) -> None:
+        """Do nothing; called after `run` raised, perhaps before its first line.
+
+        Not called if the task was added again meanwhile.
+        """
 
     def cancel(self) -> bool:
         """Take the task out of its timer; True if this call prevented the run.

@@ -149,8 +149,7 @@ class WorkerPool:
         with self._lock:
             closed = self._closed or self._is_stopping or sys.is_finalizing()
             if not closed:
-                while len(self._workers) < self._count:
-                    self._start_worker()
+                self._start_workers()
                 for worker in self._least_loaded(1 + len(bucket) // TASKS_PER_WORKER):
                     self._unflushed[worker] = None
                     worker.write(ExpiredBatch(run, bucket))
@@ -266,6 +265,14 @@ class WorkerPool:
             if left == 0:
                 return
             alive[0].join(shorter(left, self._relieve_slow()))
+
+    def _start_workers(self) -> None:
+        try:
+            while len(self._workers) < self._count:
+                self._start_worker()
+        except RuntimeError:  # no thread is left: those that run get the batches
+            if not self._workers:
+                raise
 
     def _start_worker(self) -> PoolWorker:
         number = len(self._workers)

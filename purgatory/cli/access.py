@@ -6,7 +6,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from purgatory.cli.options import SubParsers, add_command, add_group, import_extra
+from purgatory.cli.options import (
+    SubParsers,
+    add_command,
+    add_group,
+    import_extra,
+    optional_path,
+)
 from purgatory.cli.output import say
 from purgatory.service.config import Config
 
@@ -110,13 +116,14 @@ def _add_tokens(subparsers: SubParsers) -> None:
 def add_directory_options(*parsers: argparse.ArgumentParser) -> None:
     """Add the options that name the directory of keys and tokens."""
     for parser in parsers:
+        parser.add_argument("--config", metavar="FILE", help="TOML file of the server's settings")
         parser.add_argument("--data-dir", metavar="DIR", help="of the server (purgatory-data)")
         parser.add_argument("--keys-dir", metavar="DIR", help="of keys and tokens (DIR/keys)")
 
 
 def _directory(arguments: argparse.Namespace) -> Path:
     flags = {"data_dir": arguments.data_dir, "keys_dir": arguments.keys_dir}
-    return Config.load(flags).keys_dir
+    return Config.load(flags, file=optional_path(arguments.config)).keys_dir
 
 
 def _key_store(arguments: argparse.Namespace) -> KeyStore:

@@ -14,7 +14,7 @@ from purgatory.cli.options import (
     optional_path,
 )
 from purgatory.cli.process import configure_logging, notify, tell
-from purgatory.service.config import split_names
+from purgatory.service.config import host_names
 
 _BIND: Final = "127.0.0.1:7413"
 
@@ -66,7 +66,7 @@ def _run(arguments: argparse.Namespace) -> int:
         tls=module.TLSFiles(
             optional_path(arguments.tls_certificate), optional_path(arguments.tls_key)
         ),
-        hosts=split_names(arguments.hosts),
+        hosts=host_names(arguments.hosts, "--hosts"),
         keep_alive=arguments.keep_alive,
     )
 

@@ -60,7 +60,7 @@ class HeldEvent(TimerTask):
     def _tt_on_close(self) -> None:
         self._holder.remove(self)
 
-    def _tt_on_error(self, error: BaseException) -> None:  # noqa: ARG002
+    def _tt_on_error(self) -> None:
         self._holder.remove(self)  # the timer does not call `run` again
 
 
@@ -100,9 +100,12 @@ class HeldEvents:
             # The last nanosecond counts.
             add_task_at(self._timer, event, now + hold_ns + 1, now, limited=is_new)
             with self._lock:
-                self._check_room(event.key)
-                # No call from here on, in which a signal handler could replace it.
-                old = self.by_key[event.key] if event.key in self.by_key else None  # noqa: SIM401
+                number = i64(-1)
+                while number != self._last_number:  # else a signal handler has held another
+                    number = self._last_number
+                    self._check_room(event.key)
+                    old = self.by_key.get(event.key)
+                # No call from here on.
                 self._last_number += 1
                 event.number = self._last_number
                 # Not held if due already: this thread was slow.

@@ -27,6 +27,8 @@ _MOST_PORT: Final = 65_535
 # No host, no port, or an IPv6 address alone.
 _INCOMPLETE: Final = re.compile(r"tcp://(:[^:]*|[^:/]*|[^/]*[]:])")
 _ADDRESS: Final = re.compile(r"tcp://[^\s,/]+:(?P<port>[0-9]{1,5})|ipc://[^\s,]+")
+# Without a scheme, a port or a path; or an address in digits.
+_HOST_NAME: Final = re.compile(r"[\w.-]+|\[?[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*\]?")
 PARTITION: Final = re.compile(r"[a-z0-9_]{1,20}")
 #: A beat has to arrive within a quarter of `takeover_after`.
 LEAST_TAKEOVER_S: Final = 0.5
@@ -105,21 +107,29 @@ class Config:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            value = getattr(self, each.name)
-            if each.type in _WRITTEN_AS_TEXT and isinstance(value, str):
-                object.__setattr__(self, each.name, _parsed(each.name, value, each))
-            else:
-                _check(each.name, value, each)
+            value = _checked(each.name, getattr(self, each.name), each)
+            object.__setattr__(self, each.name, value)
         if 0 < self.max_memory < MIN_BYTES:
             raise ConfigError(
                 f"max_memory is {self.max_memory}; expected 0, or at least {MIN_BYTES}"
             )
+        self._check_sizes()
         self._check_ports()
         self._check_store()
         if self.log_format not in LOG_FORMATS:
             raise ConfigError(f"log_format is {self.log_format!r}; expected text or json")
         if self.keys_dir == Path():
             object.__setattr__(self, "keys_dir", self.data_dir / "keys")
+
+    def _is_set(self, name: str) -> bool:
+        return bool(getattr(self, name) != type(self).__dataclass_fields__[name].default)
+
+    def _check_sizes(self) -> None:
+        most = self.max_message_bytes
+        for name in ("max_payload_bytes", "max_text_bytes"):
+            size = getattr(self, name)
+            if size > most and self._is_set(name):
+                raise ConfigError(f"{name} is {size}; expected at most max_message_bytes, {most}")
 
     def _check_ports(self) -> None:
         port = self.bind.rpartition(":")[2]
@@ -129,11 +139,12 @@ class Config:
             raise ConfigError(f"bind is {self.bind!r}; expected tcp://HOST:PORT or ipc://PATH")
         if self.http_bind:
             host_and_port(self.http_bind, "http_bind")
+        host_names(self.http_hosts, "http_hosts")
 
     def _check_store(self) -> None:
         if not self.store:
-            for name in ("partition", "require_replicated", "advertise"):
-                if getattr(self, name):
+            for name in ("partition", "require_replicated", "advertise", "takeover_after"):
+                if self._is_set(name):
                     raise ConfigError(f"{name} is set; expected a store as well")
             return
         if not self.store.startswith(STORE_URLS):
@@ -224,9 +235,13 @@ def host_and_port(bind: str, name: str = "the address for HTTP") -> tuple[str, i
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def split_names(text: str) -> list[str]:
-    """Split names separated by commas."""
-    return [name.strip() for name in text.split(",") if name.strip()]
+def host_names(text: str, place: str) -> list[str]:
+    """Split names of hosts separated by commas. Raises ConfigError, as for an address."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if not _HOST_NAME.fullmatch(name):
+            raise ConfigError(f"{place} has {name!r}; expected names such as jobs.example.org")
+    return names
 
 
 def _read_file(path: Path) -> dict[str, Any]:
@@ -243,13 +258,16 @@ def _read_file(path: Path) -> dict[str, Any]:
             raise ConfigError(
                 f"{path}: {name} is not a setting; expected one of {', '.join(known)}"
             )
-        place = f"{path}: {name}"
-        if known[name].type in _WRITTEN_AS_TEXT and isinstance(value, str):
-            settings[name] = _parsed(place, value, known[name])
-        else:
-            _check(place, value, known[name])
-            settings[name] = value
+        settings[name] = _checked(f"{path}: {name}", value, known[name])
     return settings
+
+
+def _checked(place: str, value: Any, setting: Field[Any]) -> Any:
+    """Return the value of a setting, from a program or the file."""
+    if setting.type in _WRITTEN_AS_TEXT and isinstance(value, str):
+        return _parsed(place, value, setting)
+    _check(place, value, setting)
+    return value
 
 
 def _parsed(place: str, value: Any, setting: Field[Any]) -> Any:
@@ -267,6 +285,8 @@ def _parsed(place: str, value: Any, setting: Field[Any]) -> Any:
         parsed = parse_duration(value) if kind is float else kind(value)
         if isinstance(parsed, Path):
             parsed = parsed.expanduser()
+            if value and parsed == Path():  # else the default of `keys_dir`
+                parsed = Path.cwd()
     except (ValueError, RuntimeError) as error:  # there is no such user
         raise ConfigError(f"{place} is {value!r}; expected {_expected(setting)}") from error
     _check(place, parsed, setting)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from purgatory.service.auth.authenticator import authenticator_for
-from purgatory.service.config import Config, split_names
+from purgatory.service.config import Config, host_names
 from purgatory.service.process_metrics import register_process_metrics
 from purgatory.service.server.server import Server
 from purgatory.service.server_assembly import ServerAssembly
@@ -81,7 +81,7 @@ class ServiceDaemon:
             registry=self.server.registry,
             health=self._health_error,
             ready=self._readiness_error,
-            hosts=split_names(self._config.http_hosts),
+            hosts=host_names(self._config.http_hosts, "http_hosts"),
         )
 
     def on_end(self, call: Callable[[], None]) -> None:

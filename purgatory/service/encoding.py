@@ -41,8 +41,8 @@ _requests: "Final[msgspec.msgpack.Decoder[Request]]" = msgspec.msgpack.Decoder(
 decode_answer: "Final[Callable[[bytes], Answer | Push]]" = msgspec.msgpack.Decoder(
     Union[(Welcome, Failure, *PUSHES, *{verb.answer for verb in VERBS.values()})]
 ).decode
-#: Errors of decoders. msgspec's own and those of invalid UTF-8 are ValueErrors; deep nesting can
-#: exhaust the stack.
+#: Errors of encoders and decoders. msgspec's own and those of invalid UTF-8 are ValueErrors; deep
+#: nesting can exhaust the stack.
 NOT_A_MESSAGE: Final = (ValueError, TypeError, RecursionError, OverflowError)
 
 # By first byte: the length of an array's header, and of the array if that byte has it.

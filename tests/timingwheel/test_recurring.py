@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.testing.interrupts import GROUND_FLOOR, TIMINGWHEEL, interrupted_at
+from tests.testing.interrupts import GROUND_FLOOR, TIMINGWHEEL, TimeLimit, interrupted_at
 from timingwheel import COMPILED, InlineExecutor, ManualClock, Recurring, Timer, TimerFull
 
 VARIABLE = contextvars.ContextVar("VARIABLE", default="none")
@@ -147,6 +147,46 @@ def test_cancel_while_the_next_run_is_armed(timer, clock):
     assert recurring.cancelled()
 
 
+class Stop(BaseException):
+    """What a callback raises that is no Exception."""
+
+
+class RunsAtOnce(Recurring):
+    """Is run by another thread just after its next run was armed."""
+
+    __slots__ = ("other",)
+
+    def cancelled(self):
+        if self._tt_list is not None and not self.other.ident:
+            self.other.start()
+            assert self.entered.wait(30)
+        return super().cancelled()
+
+
+def test_an_error_while_another_thread_runs_it_again(timer, clock):
+    """The other thread, too, arms the next run once: runs do not overlap."""
+    go_on = threading.Event()
+    RunsAtOnce.entered = threading.Event()
+
+    def run():
+        if not recurring.other.ident:
+            raise Stop
+        RunsAtOnce.entered.set()
+        assert go_on.wait(30)
+
+    recurring = RunsAtOnce(timer, 10**9, run, (), None)
+    recurring.other = threading.Thread(target=move, args=(timer, clock, 1))
+    recurring.delay_ms = 1000
+    timer.add(recurring)
+    move(timer, clock, 1)
+    try:
+        assert ([type(error) for error in timer.errors], len(timer)) == ([Stop], 0)
+    finally:
+        go_on.set()
+        recurring.other.join(30)
+    assert len(timer) == 1
+
+
 def test_an_exception_stops_nothing(timer, clock):
     """It is reported, and the next run comes."""
     recurring = timer.every(1, lambda: 1 / 0)
@@ -254,21 +294,29 @@ def test_cancelled_by_many_threads():
 
 
 @pytest.mark.skipif(COMPILED, reason="compiled code cannot be traced")
-def test_an_interrupt_at_every_place_does_not_end_it(timer, clock):
-    """Whatever a KeyboardInterrupt comes in the middle of, all further runs come, each in time."""
+@pytest.mark.parametrize(
+    ("error", "folders"),
+    [
+        (KeyboardInterrupt, (TIMINGWHEEL, GROUND_FLOOR)),
+        # An Exception elsewhere may be taken for that of a clock or an executor.
+        (TimeLimit, (f"{TIMINGWHEEL}/recurring.py", f"{TIMINGWHEEL}/task.py")),
+    ],
+)
+def test_an_interrupt_at_every_place_does_not_end_it(timer, clock, error, folders):
+    """Whatever a signal handler's error comes in the middle of, all further runs come in time."""
     at, fired = 0, True
     while fired:
         at += 1
         runs = []
         recurring = timer.every(1, runs.append, 1)
-        fired = interrupted_at(at, lambda: move(timer, clock, 1), (TIMINGWHEEL, GROUND_FLOOR)).fired
+        fired = interrupted_at(at, lambda: move(timer, clock, 1), folders, error).fired
         timer.advance_clock()  # what the interrupted drain has left
         seen = len(runs)
         for _ in range(3):
             move(timer, clock, 1)
         assert len(runs) == seen + 3, at
         assert recurring.cancel()
-    assert at > 15, "places where an interrupt can come"
+    assert at > 9, "places where an interrupt can come"
 
 
 def test_a_clock_that_raises_once_stops_nothing(clock):

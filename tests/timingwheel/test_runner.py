@@ -121,6 +121,30 @@ def test_states_after_a_run_in_which_it_was_added_again(plain):
     assert (task.done(), len(plain), states) == (True, 0, [False, False])
 
 
+def test_not_done_while_another_thread_runs_it_again(plain):
+    """The end of a run in which it was added again is not the end of the next run."""
+    entered, go_on = threading.Event(), threading.Event()
+    other = threading.Thread(target=run_due, args=(plain,))
+
+    def run():
+        if not other.ident:
+            plain.add(task)
+            other.start()
+            assert entered.wait(30)
+        else:
+            entered.set()
+            assert go_on.wait(30)
+
+    task = plain.schedule(1, run)
+    try:
+        run_due(plain)
+        assert (task.done(), repr(task).endswith("running>")) == (False, True)
+    finally:
+        go_on.set()
+        other.join(30)
+    assert task.done()
+
+
 class AddsAtLine:
     """Adds a task again from another thread when the runner is at its n-th line after the run.
 

@@ -78,7 +78,7 @@ def _delegated(field: str) -> Any:
 
 
 class FastResultFuture(concurrent.futures.Future[_T]):
-    """A future whose `result` is quick if already done."""
+    """A future with lazy attributes whose `result` is quick if already done."""
 
     __slots__ = ()
 
@@ -100,6 +100,13 @@ class FastResultFuture(concurrent.futures.Future[_T]):
         with condition:
             if self._state in UNRESOLVED:
                 condition.wait(timeout, lambda: self._state not in UNRESOLVED)
+
+    def add_done_callback(self, fn: Callable[[Any], object]) -> None:
+        """See `concurrent.futures.Future`. Raises TypeError for a coroutine function."""
+        check_callback("fn", fn)
+        # Made before the base looks at the state: then no signal handler comes before it appends.
+        _: Any = self._done_callbacks  # type: ignore[attr-defined]  # the base's
+        super().add_done_callback(fn)
 
     def set_running_or_notify_cancel(self) -> bool:
         """See `concurrent.futures.Future`. False if it was cancelled, as all waiters know."""
@@ -202,13 +209,6 @@ class DeferredFuture(FastResultFuture[Any]):
 
     def __reduce_ex__(self, protocol: object) -> Any:
         raise TypeError(f"{self!r} cannot be copied or pickled: it belongs to an operation")
-
-    def add_done_callback(self, fn: Callable[[Any], object]) -> None:
-        """See `concurrent.futures.Future`. Raises TypeError for a coroutine function."""
-        check_callback("fn", fn)
-        # Made before the base looks at the state: then no signal handler comes before it appends.
-        _ = self._done_callbacks
-        super().add_done_callback(fn)
 
     def extend(self, timeout: float | timedelta) -> bool:
         """Restart the timeout from now; False if the future has ended.

@@ -85,7 +85,7 @@ class DelayedOperation(OperationState):
     def _tt_on_close(self) -> None:
         finish(self, CANCELLED)
 
-    def _tt_on_error(self, error: BaseException) -> None:  # noqa: ARG002
+    def _tt_on_error(self) -> None:
         finish(self, EXPIRED)  # the timer does not call `run` again
 
     def _op_complete_key(self, key: Hashable, value: object) -> bool:

@@ -5,7 +5,7 @@ They raise TypeError for a wrong type, and ValueError for a bad value.
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Final, Protocol, TypeAlias, TypeGuard
+from typing import Any, Final, Protocol, TypeAlias, TypeGuard
 
 from purgatory.durations import parse_duration
 from purgatory.service.errors import OperationFailed, described
@@ -76,6 +76,13 @@ def check_methods(value: object, what: str, names: tuple[str, ...]) -> None:
 def checked_number(number: object, what: str, least: int = 0) -> int:
     """Return a number of up to 64 bits as a plain int."""
     return check_count(what, number, least, MAX_INT)
+
+
+def checked_cursor(cursor: object) -> tuple[Any, Any]:
+    """Return the two parts of a page's end."""
+    if not isinstance(cursor, tuple | list) or len(cursor) != 2:
+        raise TypeError(f"cursor is {cursor!r}; expected the `after` of a page")
+    return cursor[0], cursor[1]
 
 
 def checked_numbers(numbers: Iterable[int]) -> list[int]:

@@ -15,12 +15,7 @@ from purgatory.service.client.client import CLOSE_TIMEOUT_S, Client
 from purgatory.service.client.functions import check_function, refuse_unfinished
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.jobs.job_handle import AsyncJobHandle
-from purgatory.service.client.jobs.job_waits import (
-    JobEndFuture,
-    ended_status,
-    result_of,
-    still_pending,
-)
+from purgatory.service.client.jobs.job_waits import JobEndFuture, ended_status, result_of
 from purgatory.service.client.jobs.later_job_calls import check_filters, job_id_of
 from purgatory.service.client.later_calls import LaterCalls, check_operation_filters, described_by
 from purgatory.service.client.leases.async_lease_handle import AsyncLeaseHandle
@@ -156,17 +151,16 @@ class AsyncClient:
                 async with asyncio.timeout(seconds):
                     status = await _wrapped(future)
             except TimeoutError as error:
-                if future.done():  # the answer is a TimeoutError
-                    raise
-                return result_of(job_id, await self._last_status(future, seconds or 0.0, error))
+                if not future.done():
+                    last = await self._last_status(future, seconds or 0.0, error)
+                    return result_of(job_id, last)
+                status = future.result()  # it came just now, or is a TimeoutError
         return result_of(job_id, await self.job(job_id) if status.left_out else status)
 
     async def _last_status(
         self, future: JobEndFuture, seconds: float, error: TimeoutError
     ) -> JobStatus | None:
-        left = self._client.timeout - seconds
-        if future.goes_on or left <= 0:
-            raise still_pending(future.job_id, seconds) from error
+        left = self._client._seconds_left(future, seconds, error)
         status = await self.result_of(self.calls.job_later(future.job_id), left)
         return ended_status(future.job_id, status, seconds)
 

@@ -16,7 +16,7 @@ from _purgatory_cpython import at_exit
 from purgatory.core.operations.future import CANCELLED_AND_NOTIFIED, FINISHED, PENDING, UNRESOLVED
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.trace_context import unwrap
-from purgatory.service.encoding import encode, unpack, unpack_values
+from purgatory.service.encoding import encode, unpack, unpack_or_raw, unpack_values
 from purgatory.service.errors import ClientBusy, ServiceError
 from purgatory.service.job_messages import (
     CountJobs,
@@ -24,6 +24,10 @@ from purgatory.service.job_messages import (
     JobStates,
     JobStatus,
     ReadJobs,
+    RepeatChanged,
+    Repeats,
+    RepeatSet,
+    RepeatState,
     RetryJobs,
     SetLimit,
 )
@@ -46,13 +50,16 @@ CALLS_PER_MESSAGE: Final = 512
 #: High-water mark: with more unsent calls no batch is opened.
 BACKLOG: Final = 50_000
 
-# The fields with programs' values.
-_WITH_VALUES: Final[dict[type[Answer], str]] = {
-    States: "states",
-    Operations: "states",
-    UnreadOutcomes: "outcomes",
-    JobStates: "jobs",
-    JobPage: "jobs",
+# Decode programs' values in an answer, in place.
+_DECODERS: "Final[dict[type[Answer], Callable[[Any], object]]]" = {
+    States: lambda answer: decode_values(answer.states),
+    Operations: lambda answer: decode_values(answer.states),
+    UnreadOutcomes: lambda answer: decode_values(answer.outcomes),
+    JobStates: lambda answer: decode_values(answer.jobs),
+    JobPage: lambda answer: decode_values(answer.jobs),
+    RepeatSet: lambda answer: _decode_repeats([answer.state]),
+    RepeatChanged: lambda answer: _decode_repeats([answer.state] if answer.state else []),
+    Repeats: lambda answer: _decode_repeats(answer.repeats),
 }
 RequestType = type[Request]
 
@@ -230,9 +237,9 @@ at_exit.register_many(CallBatch)
 
 def _result(answer: Answer) -> Any:
     """Return the answer, decoded, or its only field besides `seq`."""
-    name = _WITH_VALUES.get(type(answer))
-    if name is not None:
-        decode_values(getattr(answer, name))
+    decode = _DECODERS.get(type(answer))
+    if decode is not None:
+        decode(answer)
     fields = answer.__struct_fields__
     return getattr(answer, fields[1]) if len(fields) == 2 else answer
 
@@ -245,6 +252,11 @@ def decode_values(
         if len(message.payload) > 1:
             message.payload = unwrap(message.payload)[1]
         unpack_values(message)
+
+
+def _decode_repeats(states: "Iterable[RepeatState]") -> None:
+    for state in states:
+        state.repeat.payload = unpack_or_raw(unwrap(state.repeat.payload)[1])
 
 
 def resolve(future: ReplyFuture[Any], result: object) -> None:
@@ -277,8 +289,9 @@ def resolve_outcome(future: ServiceFuture, outcome: OutcomeMessage) -> None:
 
 
 def reject(future: ReplyFuture[Any], error: Exception) -> None:
-    """Set the error of a future, unless resolved."""
-    if not future.done():
+    """Set the error of a future, unless resolved or cancelled, perhaps now by another thread."""
+    is_open = future._state != FINISHED
+    if is_open and (future.running() or future.set_running_or_notify_cancel()):
         future.set_exception(error)
 
 

@@ -263,20 +263,27 @@ class Client(LaterCalls):
             try:
                 status = future.result(self.platform.wait(future.done, seconds))
             except TimeoutError as error:
-                if future.done():  # the answer is a TimeoutError
-                    raise
-                return result_of(job_id, self._last_status(future, seconds or 0.0, error))
+                if not future.done():
+                    return result_of(job_id, self._last_status(future, seconds or 0.0, error))
+                status = future.result()  # it came just now, or is a TimeoutError
         return result_of(job_id, self.job(job_id) if status.left_out else status)
 
     def _last_status(
         self, future: JobEndFuture, seconds: float, error: TimeoutError
     ) -> JobStatus | None:
-        """Ask for the job once more: it may have ended within `seconds`."""
-        left = self.timeout - seconds
-        if future.goes_on or left <= 0:
-            raise still_pending(future.job_id, seconds) from error
+        left = self._seconds_left(future, seconds, error)
         status = self._wait(self.job_later(future.job_id), left)
         return ended_status(future.job_id, status, seconds)
+
+    def _seconds_left(self, future: JobEndFuture, seconds: float, error: TimeoutError) -> float:
+        """Return for how long to ask for the job again: it may have ended within `seconds`.
+
+        Raises TimeoutError if the client's time is over, or the server has said that it goes on.
+        """
+        left = self.timeout - seconds
+        if left <= 0 or (future.goes_on and not self._io_thread.connection_error):
+            raise still_pending(future.job_id, seconds) from error
+        return left
 
     def jobs(
         self,
@@ -353,12 +360,13 @@ class Client(LaterCalls):
         `timeout`: seconds, by default the client's. Raises RequestTimeout and Unavailable.
         """
         self._refuse_in_callback()
+        since = self._monotonic()
         seconds = self.timeout if timeout is None else checked_seconds(timeout, "timeout")
         if self._io_thread.lead(None, seconds):
             return
         answered: ReplyFuture[None] = ReplyFuture()
         self._io_thread.post(FlushCommand(answered))
-        self._wait(answered, timeout)
+        self._wait(answered, timeout, since)
 
     def _refuse_in_callback(self) -> None:
         if self._io_thread.turn.holder == threading.get_ident():
@@ -367,16 +375,21 @@ class Client(LaterCalls):
                 "and its like, or another thread"
             )
 
-    def _wait(self, future: ReplyFuture[_T], timeout: Duration | None = None) -> _T:
+    def _wait(
+        self,
+        future: ReplyFuture[_T],
+        timeout: Duration | None = None,
+        since: float | None = None,
+    ) -> _T:
         seconds = self.timeout if timeout is None else checked_seconds(timeout, "timeout")
-        deadline = self._monotonic() + seconds
+        deadline = (self._monotonic() if since is None else since) + seconds
         self.platform.wait(future.done, seconds)
         self._io_thread.lead(future, seconds)
         try:
             return future.result(max(0.0, deadline - self._monotonic()))
         except TimeoutError as error:
-            if future.done():  # the answer is a TimeoutError, as OperationExpired is
-                raise
+            if future.done():  # the answer came just now, or is a TimeoutError
+                return future.result()
             reason = self._io_thread.connection_error
             trouble = f" ({reason})" if reason else ""
             text = f"no answer from {self.address} within {seconds:g} s{trouble}"

@@ -202,12 +202,10 @@ class ServerConnection:
             self._look_for_life()
 
     def _reopen(self) -> None:
-        """Connect again; at an address that ZeroMQ does not take, listed or named, go on."""
+        """Connect again; at a bad address, or without a descriptor left, go on after a pause."""
         try:
             self.open()
-        except zmq.ZMQError as error:
-            if not self._route.has_choice:
-                raise
+        except (zmq.ZMQError, OSError) as error:
             self.error = f"cannot connect: {error.strerror}"
             pause_s = max(self._route.advance(), RECONNECT_DELAY_S)
             self.reconnect_at = self._monotonic() + pause_s

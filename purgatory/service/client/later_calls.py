@@ -273,7 +273,7 @@ class JobCalls:
 
     def begin(self, leases: list[Lease]) -> None:
         """Tell the server of begun handlers; no answer."""
-        self._session.begun.leases.extend(leases)
+        self._session.begun.extend(leases)
         self._wake()
 
     def ask(self, link: WorkerLink) -> ReplyFuture[None]:

@@ -144,10 +144,13 @@ class OutcomeHandler:
 
     def retry(self, now: float) -> list[OutcomeMessage]:
         """Make the due calls; return the handled outcomes."""
-        due: list[_Delivery] = []
+        handled: list[OutcomeMessage] = []
         while self._retries and self._retries[0][0] <= now:
-            due.append(self._deliveries[heapq.heappop(self._retries)[1]])
-        return [delivery.outcome for delivery in due if self._run(delivery)]
+            # One by one: the others wait on if a log handler raises.
+            delivery = self._deliveries[heapq.heappop(self._retries)[1]]
+            if self._run(delivery):
+                handled.append(delivery.outcome)
+        return handled
 
 
 class ReceivedOutcomes:

@@ -7,6 +7,7 @@ enter a future before its call gets here.
 
 import itertools
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, Final
@@ -29,7 +30,7 @@ from purgatory.service.client.older_servers import lacks, missing
 from purgatory.service.client.outcomes import OnOutcome, OutcomeHandler, ReceivedOutcomes
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.client.unsent_calls import MAX_SENDINGS, Resending, UnsentCalls
-from purgatory.service.client.worker_link import BEGIN_VERSION, BegunLeases, WorkerLink
+from purgatory.service.client.worker_link import BEGIN_VERSION, WorkerLink
 from purgatory.service.encoding import encode
 from purgatory.service.errors import (
     OF_ONE_CALL,
@@ -40,7 +41,7 @@ from purgatory.service.errors import (
     WrongVersion,
     error_for,
 )
-from purgatory.service.job_messages import CancelLeases, JobEnds, LeaseReady, WatchJobs
+from purgatory.service.job_messages import Begin, CancelLeases, JobEnds, LeaseReady, WatchJobs
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.portions import in_portions
 from purgatory.service.protocol import OLDEST_VERSION, VERSION, Jobs, Outcomes, Query, Submit, Work
@@ -80,7 +81,8 @@ class Session:
         self.job_waits: JobWaits = JobWaits()
         #: None: the client is no worker.
         self.worker: WorkerLink | None = None
-        self.begun: BegunLeases = BegunLeases()
+        #: Leases whose handlers have begun, until the server is told. Any thread may add some.
+        self.begun: deque[protocol.Lease] = deque()
         self._seqs = itertools.count(1)
         self._token = platform.new_id()  # makes the numbers unique
         self._hello_seq = 0
@@ -176,8 +178,8 @@ class Session:
         messages = self._take_acknowledgements() if self.received.handled else []
         if self.job_waits.left:
             messages += self._take_unwatched()
-        if self.begun.leases and self.welcome is not None:
-            messages += self.begun.take(self._seqs, self.max_items, self._version)
+        if self.begun and self.welcome is not None:
+            messages += self._take_begun()
         if self._unanswered and self._resending.is_under_way:
             return messages + (self._resending.next() if self.welcome is not None else [])
         while self._unsent.batches and self.welcome is not None:
@@ -267,7 +269,7 @@ class Session:
         self.add(WatchJobs, lost)
         if self.worker is None:
             return self._resend_unanswered()
-        self.begun.leases.clear()
+        self.begun.clear()
         self.worker.on_connected()
         return [encode(Work(next(self._seqs), *self.worker.asks)), *self._resend_unanswered()]
 
@@ -380,14 +382,16 @@ class Session:
 
     def _take_acknowledgements(self) -> list[bytes]:
         done = self.received.take_handled()
-        if self.welcome is None:
-            return []
-        portions = in_portions(done, self.max_items)
-        return [encode(protocol.Acknowledge(next(self._seqs), some)) for some in portions]
+        return [] if self.welcome is None else self._in_messages(protocol.Acknowledge, done)
 
     def _take_unwatched(self) -> list[bytes]:
         left = self.job_waits.take_left()
-        if self.welcome is None:
-            return []
-        portions = in_portions(left, self.max_items)
-        return [encode(WatchJobs(next(self._seqs), some, stop=True)) for some in portions]
+        return [] if self.welcome is None else self._in_messages(WatchJobs, left, True)
+
+    def _take_begun(self) -> list[bytes]:
+        begun = [self.begun.popleft() for _ in range(len(self.begun))]
+        return [] if self._version < BEGIN_VERSION else self._in_messages(Begin, begun)
+
+    def _in_messages(self, request: Any, items: list[Any], *fields: object) -> list[bytes]:
+        portions = in_portions(items, self.max_items)
+        return [encode(request(next(self._seqs), some, *fields)) for some in portions]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from purgatory.service.client.calls import CALLS_PER_MESSAGE, Call, CallBatch, RequestType
+from purgatory.service.encoding import NOT_A_MESSAGE
 from purgatory.service.errors import TooLarge
 from purgatory.service.verbs import VERBS
 
@@ -84,7 +85,7 @@ class UnsentCalls:
 def _encoded(batch: CallBatch, seq: int, most_bytes: int) -> tuple[bytes, Exception | None]:
     try:
         frame = batch.encode(seq)
-    except Exception as error:  # noqa: BLE001  # a call's value cannot be encoded
+    except NOT_A_MESSAGE as error:  # a call's value cannot be encoded
         return b"", error
     if len(frame) <= most_bytes:
         return frame, None

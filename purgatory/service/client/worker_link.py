@@ -1,16 +1,11 @@
-"""WorkerLink: a worker's requests to its client's session; BegunLeases.
+"""WorkerLink: a worker's requests to its client's session. Used with the `Turn`."""
 
-Used with the `Turn`; any thread may add leases.
-"""
-
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from purgatory.service.encoding import encode
-from purgatory.service.job_messages import Begin, CancelLeases
-from purgatory.service.protocol import Lease, LeasedJob
+from purgatory.service.job_messages import CancelLeases
+from purgatory.service.protocol import LeasedJob
 
 #: The first version of the protocol with `Begin`, and with results.
 BEGIN_VERSION: Final = 3
@@ -31,22 +26,3 @@ class WorkerLink:
     on_jobs: Callable[[list[LeasedJob]], None]
     on_connected: Callable[[], None]
     on_cancelled: Callable[[CancelLeases], None] = lambda _: None
-
-
-class BegunLeases:
-    """The leases whose handlers have begun, until the server is told."""
-
-    def __init__(self) -> None:
-        self.leases: deque[Lease] = deque()
-
-    def take(self, seqs: Iterator[int], most: int, version: int) -> list[bytes]:
-        """Remove leases; return messages with up to `most`, none for older servers."""
-        taken: list[Lease] = []
-        while self.leases:
-            taken.append(self.leases.popleft())
-        if version < BEGIN_VERSION:
-            return []
-        return [
-            encode(Begin(next(seqs), taken[start : start + most]))
-            for start in range(0, len(taken), most)
-        ]

@@ -24,7 +24,7 @@ from purgatory.service.cluster.member import Member
 from purgatory.service.cluster.standby_page import StandbyPage
 from purgatory.service.cluster.standby_socket import StandbySocket
 from purgatory.service.cluster.store_lease import StoreLease
-from purgatory.service.config import Config, split_names
+from purgatory.service.config import Config, host_names
 from purgatory.service.http.server import WebServer
 from purgatory.service.http.snapshot import StatusReader
 from purgatory.service.process_metrics import register_process_metrics
@@ -137,7 +137,7 @@ class ClusterDaemon:
             registry=self._registry,
             health=self._health_error,
             ready=self._readiness_error,
-            hosts=split_names(self._config.http_hosts),
+            hosts=host_names(self._config.http_hosts, "http_hosts"),
         )
 
     def _listen(self, active: Callable[[], str]) -> StandbySocket:

@@ -71,14 +71,18 @@ class OutcomeFeed:
 
     @contextlib.contextmanager
     def _taking(self) -> Iterator[None]:
-        taker = self._taker = self._taker or self._connect(lambda _: LEAVE)
+        if self._taker is None or self._taker.job_calls.failure is not None:
+            before, self._taker = self._taker, self._connect(lambda _: LEAVE)
+            if before is not None:
+                before.close(0)
         self._takers += 1
         try:
             yield
         finally:
             self._takers -= 1
             if not self._takers:
-                self._taker = None
+                taker, self._taker = self._taker, None
+                assert taker is not None
                 taker.close(0)  # takes a moment: no call is unanswered
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ Used by the worker's thread, the threads that end handlers, and the client's I/O
 """
 
 import logging
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -64,6 +65,8 @@ class Demand:
         self._asked: tuple[ReplyFuture[None], float] | None = None  # the last request, and when
         self._is_silent = False  # whether the log has a warning
         self._is_over = False
+        # Held from the look at the fields to the sending: the last request is the latest state.
+        self._asking = threading.Lock()
 
     @property
     def room(self) -> int:
@@ -77,6 +80,10 @@ class Demand:
 
     def ask(self) -> None:
         """Ask for jobs. Raises Unavailable."""
+        with self._asking:
+            self._asked = (self._send(self._asks()), self._monotonic())
+
+    def _asks(self) -> Asks:
         kinds = {
             kind: handler.retry.max_attempts
             for kind, handler in self._handlers.items()
@@ -84,8 +91,7 @@ class Demand:
         }
         rooms = {kind: pace.room for kind, pace in self._paces.items() if kind in kinds}
         room = 0 if self._is_over else self._pace.room
-        asks: Asks = kinds, room, self._settings.lease_ms, False, rooms, True
-        self._asked = (self._send(asks), self._monotonic())
+        return kinds, room, self._settings.lease_ms, False, rooms, True
 
     def end(self) -> None:
         """Ask for no more jobs. Raises Unavailable."""

@@ -96,15 +96,25 @@ class HandlerThreads:
     def start(
         self, begin: Callable[[HeldJob], bool], end: Callable[[HeldJob, BaseException | None], None]
     ) -> None:
-        """Start the threads that the handlers need; see `HandlerRunner.add`."""
+        """Start the threads that the handlers need; see `HandlerRunner.add`.
+
+        If no thread is left, raises RuntimeError; `stop` ends the started threads.
+        """
         self._begin, self._end = begin, end
         asyncs = {handler.is_async for handler in self._handlers.values()}
         if False in asyncs:
             for _ in range(self._concurrency):
                 self._start_worker_thread()
         if True in asyncs:
-            self._loop = asyncio.new_event_loop()
+            self._start_loop()
+
+    def _start_loop(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        try:
             self._start_thread(self._run_loop, f"{self._name}-loop")
+        except BaseException:
+            self._loop.close()
+            raise
 
     def has(self, thread: threading.Thread) -> bool:
         """Whether handlers run in a thread."""
@@ -239,7 +249,8 @@ class HandlerThreads:
         self._call_in_loop(self._cancel_tasks)
         end = time.monotonic() + seconds
         for thread in self._threads:
-            thread.join(max(0.0, end - time.monotonic()))
+            if thread.is_alive():  # else it may not have been started
+                thread.join(max(0.0, end - time.monotonic()))
 
     def _cancel_tasks(self) -> None:
         assert self._loop is not None

@@ -7,6 +7,7 @@ too many an idle worker waits for jobs. Any thread may call any method.
 import asyncio
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 from purgatory.service.platform import CLOCK_ERROR
@@ -22,54 +23,39 @@ _WEIGHT: Final = 0.05
 _LOOK_S: Final = 0.05
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class HeldJob(Attempt):
     """A job that a worker holds. `token`: of the latest lease.
 
     `asked_at`: when the worker last asked for the lease, or got it; `kept_at`: successfully.
     `ends_at`: the time limit. `again`: as leased since the handler began. `is_told`: the server
     knows of the beginning. `has_lapsed`: the lease was over before the handler began. `is_lost`:
-    the handler was given up. `thread` or `task` runs the handler.
+    the handler was given up. `is_refused`: the server has refused its end. `thread` or `task` runs
+    the handler.
     """
 
-    __slots__ = (
-        "again",
-        "asked_at",
-        "came_at",
-        "ends_at",
-        "extender",
-        "has_lapsed",
-        "is_ending",
-        "is_lost",
-        "is_refused",
-        "is_told",
-        "kept_at",
-        "leased",
-        "result",
-        "started_at",
-        "task",
-        "thread",
-        "token",
-    )
+    leased: LeasedJob
+    came_at: float
+    token: int = field(init=False)
+    kept_at: float = field(init=False)
+    asked_at: float = field(init=False)
+    started_at: float | None = None
+    ends_at: float | None = None
+    again: LeasedJob | None = None
+    has_lapsed: bool = False
+    is_told: bool = False
+    is_ending: bool = False
+    is_lost: bool = False
+    is_refused: bool = False
+    extender: "Callable[[HeldJob, float], bool] | None" = None
+    result: object = None
+    thread: threading.Thread | None = None
+    task: asyncio.Task[None] | None = None
 
-    def __init__(self, leased: LeasedJob, now: float) -> None:
-        super().__init__()
-        self.leased: LeasedJob = leased
-        self.token: int = leased.token
-        self.kept_at: float = now
-        self.asked_at: float = now
-        self.came_at: float = now
-        self.started_at: float | None = None
-        self.ends_at: float | None = None
-        self.again: LeasedJob | None = None
-        self.has_lapsed: bool = False
-        self.is_told: bool = False
-        self.is_ending: bool = False
-        self.is_lost: bool = False
-        self.is_refused: bool = False  # the server has refused its end
-        self.extender: Callable[[HeldJob, float], bool] | None = None
-        self.result: object = None
-        self.thread: threading.Thread | None = None
-        self.task: asyncio.Task[None] | None = None
+    def __post_init__(self) -> None:
+        Attempt.__init__(self)
+        self.token = self.leased.token
+        self.kept_at = self.asked_at = self.came_at
 
     def extend(self, seconds: float) -> bool:
         return self.extender is not None and self.extender(self, seconds)

@@ -94,10 +94,12 @@ class LeaseReturns:
             log.warning("worker %r: %s", self._name, error)
 
     def _on_answer(self, held: HeldJob, end: LeaseEnd, reply: Any) -> None:
-        self._on_ended(held, end, reply)
-        self._unanswered.discard(reply)
-        if not self.left:
-            self._on_all_answered()
+        try:
+            self._on_ended(held, end, reply)
+        finally:  # also if a log handler raises
+            self._unanswered.discard(reply)
+            if not self.left:
+                self._on_all_answered()
 
     def _on_ended(self, held: HeldJob, end: LeaseEnd, reply: Any) -> None:
         error = reply.exception()
@@ -108,8 +110,8 @@ class LeaseReturns:
             # Else the lease would lapse, and this worker get no jobs.
             held.is_refused = True
             text = f"the server refused the end of the attempt: {error}"
-            log.warning("worker %r: job %r: %s", self._name, held.leased.op_id, text)
             self.send(held, LeaseEnd(end.number, end.token, How.FAILED, RETRY_MS, text))
+            log.warning("worker %r: job %r: %s", self._name, held.leased.op_id, text)
             return
         if error is None and not reply.result() and held.token != end.token:
             end.token = held.token  # this worker got the job again meanwhile

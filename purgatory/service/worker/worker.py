@@ -213,12 +213,12 @@ class Worker:
             )
             loop = self._make_loop(client, threads)
             self._threads = threads
-            threads.start(loop.begin, loop.end)
             try:
+                threads.start(loop.begin, loop.end)
                 loop.start()
                 self._drive(loop)
             finally:
-                if self._stop_seconds is None:  # the loop has failed, or an interrupt
+                if self._stop_seconds is None:  # the loop has failed, no thread, or an interrupt
                     loop.stop(STOP_TIMEOUT_S)
                 self._drive(loop)
             if loop.failure is not None:

@@ -9,6 +9,7 @@ the client's I/O thread delivers jobs and answers.
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from functools import partial
@@ -296,6 +297,7 @@ class WorkerLoop:
             return
         log.warning("worker %r has lost its lease of job %r",
                     self._settings.name, held.leased.op_id)  # fmt: skip
+        held.asked_at = math.inf  # ask no more, unless the job is leased again
         if held.started_at is None:
             self._held.remove(held)
 
@@ -354,13 +356,13 @@ class WorkerLoop:
             return
         handler = self._handlers[held.leased.kind]
         limit = self._timeouts[held.leased.kind]
-        self._runner.lose(held)
         end = LeaseEnd(held.leased.number, held.token, How.DONE)
         error = TimeLimit(f"the handler runs longer than its time limit of {limit:.15g} s")
         try:
             self._note_failure(held, end, error)
         finally:
             self._ends.send(held, end)
+        self._runner.lose(held)  # last: perhaps no thread is left
         self._check_lost(held.leased.kind, handler)
         self._wake_if_stopping()
 

@@ -2,6 +2,7 @@
 
 import threading
 from collections import Counter
+from functools import partialmethod
 
 import pytest
 
@@ -36,6 +37,28 @@ def test_each_task_runs_once(count):
     timer.close()
     assert len(runs) == 20_000
     assert set(runs.values()) == {1}
+
+
+def test_fewer_threads_than_workers(monkeypatch):
+    """The workers that could be started run all tasks; without any the error is reported."""
+    start, errors, runs = PoolWorker.start, [], []
+
+    def start_some(worker, least):
+        if worker.name >= least:
+            raise RuntimeError("can't start new thread")
+        start(worker)
+
+    clock = ManualClock()
+    pool = WorkerPool("w", 3)
+    timer = Timer("w", clock=clock, executor=pool, on_error=lambda error, _: errors.append(error))
+    for least in ("w-executor-0", "w-executor-2"):
+        monkeypatch.setattr(PoolWorker, "start", partialmethod(start_some, least))
+        timer.schedule(0.001, runs.append, least)
+        clock.advance(0.001)
+        timer.advance_clock()
+    timer.close()
+    assert sorted(runs) == ["w-executor-0", "w-executor-2"]
+    assert [str(error) for error in errors] == ["can't start new thread"]
 
 
 def test_a_blocked_worker_holds_up_no_other():

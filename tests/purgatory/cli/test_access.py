@@ -27,6 +27,18 @@ def test_a_key_from_new_to_revoked(run, tmp_path):
     assert "allowed clients: none" in run("keys", "list", *where)[1]
 
 
+def test_a_directory_of_the_file(run, tmp_path):
+    """`--config` names the server's settings, as for other commands; a flag overrides it."""
+    file = tmp_path / "purgatory.toml"
+    file.write_text(f'keys_dir = "{tmp_path / "secret"}"')
+    assert run("tokens", "new", "shop", "--config", file)[0] == 0
+    assert [token.access.label for token in TokenStore(tmp_path / "secret").all()] == ["shop"]
+    assert "shop: " in run("tokens", "list", "--config", file)[1]
+    here = ["--keys-dir", tmp_path / "here"]
+    assert run("tokens", "list", "--config", file, *here)[1] == "tokens: none\n"
+    assert f"key pairs in {tmp_path / 'secret'}" in run("keys", "list", "--config", file)[1]
+
+
 def test_a_key_of_elsewhere(run, tmp_path):
     """A public key of another machine is given as text or as a file."""
     other = KeyStore(tmp_path / "other")

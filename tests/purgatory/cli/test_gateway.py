@@ -35,6 +35,15 @@ def test_options(run, made, tmp_path):
     assert tuple(made["hosts"]) == ("a", "b")
 
 
+@pytest.mark.parametrize("name", ["a/b", "https://a", "a:443"])
+def test_a_host_that_no_request_names(run, made, tmp_path, name):
+    """The command says what it expects, and does not start."""
+    code, _, err = run("gateway", "--data-dir", tmp_path, "--hosts", f"a,{name}")
+    assert code == 2
+    assert f"--hosts has {name!r}; expected names such as jobs.example.org" in err
+    assert not made
+
+
 def test_the_format_of_the_log(run, made, tmp_path, monkeypatch):
     """That of the option, else of the environment."""
     formats = []

@@ -688,3 +688,22 @@ def test_a_signal_handler_replaces_or_drops_the_event_that_is_removed(makes_new)
         return trace
 
     at_every_place(scene, 3)
+
+
+@pytest.mark.skipif(COMPILED, reason="compiled functions are not traced")
+def test_a_signal_handler_takes_the_last_place():
+    """One of the two events is held, and the other refused."""
+
+    def scene(at):
+        p = PurgatoryHarness(max_held=1).purgatory
+
+        def hold(key):
+            with contextlib.suppress(HeldFull):
+                p.complete(key, hold=5)
+
+        trace = handled_at(at, lambda: hold("a"), lambda: hold("b"))
+        assert len(p._parts.held) == 1, trace.where
+        p._check()
+        return trace
+
+    at_every_place(scene, 3)

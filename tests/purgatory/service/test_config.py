@@ -169,6 +169,15 @@ def test_a_home_directory(tmp_path, monkeypatch, place):
         load("~no-such-user/data")
 
 
+@pytest.mark.parametrize("text", [".", "./"])
+def test_the_working_directory(tmp_path, monkeypatch, text):
+    """It is a directory like others, also for keys; an empty text is the default."""
+    monkeypatch.chdir(tmp_path)
+    config = Config.load({"keys_dir": text}, environment={})
+    assert config.keys_dir == Config(keys_dir=text).keys_dir == tmp_path
+    assert Config(keys_dir="").keys_dir == config.data_dir / "keys"
+
+
 STORE = "postgresql://joe:secret@db1,db2/purgatory"
 NO_HTTP_ADDRESS = ("host", "host:", ":80", "h:x", "h:65536", "h:-1", "h:²", "::1", "fe80::1")
 
@@ -230,6 +239,16 @@ def test_no_address_for_http(bind):
         ({"partition": "orders"}, "partition is set; expected a store as well"),
         ({"require_replicated": True}, "require_replicated is set; expected a store as well"),
         ({"advertise": "tcp://a:7411"}, "advertise is set; expected a store as well"),
+        ({"takeover_after": 2}, "takeover_after is set; expected a store as well"),
+        (
+            {"max_payload_bytes": (1 << 20) + 1},
+            "max_payload_bytes is 1048577; expected at most max_message_bytes, 1048576",
+        ),
+        ({"max_text_bytes": 2000, "max_message_bytes": 1000}, "at most max_message_bytes, 1000"),
+        *(
+            ({"http_hosts": f"a,{name}"}, f"http_hosts has {name!r}; expected names such as")
+            for name in ("a/b", "https://a", "a:80", "*.a", "*", "a b", "a@b")
+        ),
     ],
 )
 def test_settings_that_do_not_fit(settings, words):
@@ -238,6 +257,20 @@ def test_settings_that_do_not_fit(settings, words):
         Config(**settings)
     assert words in str(refused.value)
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"max_message_bytes": 1000},
+        {"max_payload_bytes": 1 << 20},
+        {"takeover_after": 5},
+        {"http_hosts": " jobs.example.org, bücher.example,a_b,[::1],127.0.0.1,"},
+    ],
+)
+def test_settings_that_fit(settings):
+    """A message may be smaller than payloads may be by default; names may be addresses."""
+    assert Config(**settings)
 
 
 @pytest.mark.parametrize("setting", ["retention", "max_timeout", "remember_ended"])

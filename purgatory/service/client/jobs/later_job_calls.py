@@ -10,6 +10,7 @@ from purgatory.service.client.arguments import (
     Duration,
     JobName,
     checked_choice,
+    checked_cursor,
     checked_number,
     checked_text,
     checked_texts,
@@ -129,7 +130,10 @@ class LaterJobCalls(CallSender):
     ) -> ReplyFuture[JobPage]:
         """Read a page of `jobs`, as `list_page` does; `cursor` None: the first page."""
         wanted = check_filters(state=state, kind=kind, tag=tag, client=client, order=order)
-        after = None if cursor is None else _checked_cursor(cursor)
+        after = None
+        if cursor is not None:
+            value, number = checked_cursor(cursor)
+            after = checked_number(value, "cursor", -MAX_INT), checked_number(number, "cursor")
         return self._call(ListJobs, (wanted, order, checked_number(limit, "limit", 1), after))
 
     def job_counts_later(
@@ -284,13 +288,6 @@ def _time_of(delay: Duration | None, at: datetime | None) -> tuple[int, int | No
     if delay is not None:
         return duration_ms(delay, "delay"), None
     return 0, moment_ms(at, "at")
-
-
-def _checked_cursor(cursor: object) -> Cursor:
-    if not isinstance(cursor, tuple | list) or len(cursor) != 2:
-        raise TypeError(f"cursor is {cursor!r}; expected the `after` of a page")
-    value, number = cursor
-    return checked_number(value, "cursor", -MAX_INT), checked_number(number, "cursor")
 
 
 def _checked_rate(per_second: object) -> float:

@@ -7,6 +7,7 @@ are leases.
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from purgatory.service.client.futures import ReplyFuture
@@ -36,25 +37,21 @@ def end_of_lease(asked_at: float, keep_ms: int) -> float:
     return asked_at + keep_ms / 1000 * (1 - CLOCK_ERROR)
 
 
+@dataclass(slots=True, eq=False)
 class KeptLease:
     """A lease of this program; calls `on_lost`.
 
-    `asked_at`: when the last granted request was sent.
+    `asked_at`: when the last granted request was sent. `retry_at`: after an error no request
+    before.
     """
 
-    __slots__ = ("asked_at", "holder", "is_asking", "keep_ms", "name", "on_lost", "retry_at")
-
-    def __init__(
-        self, name: str, holder: str, keep_ms: int, asked_at: float, on_lost: Callable[[], None]
-    ) -> None:
-        self.name: str = name
-        self.holder: str = holder
-        self.keep_ms: int = keep_ms
-        self.asked_at: float = asked_at
-        self.on_lost: Callable[[], None] = on_lost
-        self.is_asking: bool = False
-        #: After an error: no request before.
-        self.retry_at: float = asked_at
+    name: str
+    holder: str
+    keep_ms: int
+    asked_at: float
+    on_lost: Callable[[], None]
+    is_asking: bool = False
+    retry_at: float = 0.0
 
     @property
     def ends_at(self) -> float:

@@ -70,7 +70,8 @@ class LeaseOwner:
             yield holder
         except BaseException:
             with contextlib.suppress(ServiceError):  # the lease ends by time
-                calls.end(self.name, holder)
+                if self._end() is None:  # else the lease was granted
+                    calls.end(self.name, holder)
             raise
         finally:
             calls.forget(self.name, holder)
@@ -87,9 +88,8 @@ class LeaseOwner:
 
     def _keep(self, token: int, holder: str, asked_at: float, lose: Callable[[], None]) -> None:
         self.token = token
-        kept = KeptLease(self.name, holder, self._terms.keep_ms, asked_at, lose)
-        self._calls.keeper.add(kept)
-        self._kept = kept  # last: if no thread is left to keep it, the handle holds none
+        self._kept = KeptLease(self.name, holder, self._terms.keep_ms, asked_at, lose)
+        self._calls.keeper.add(self._kept)
 
     @contextlib.contextmanager
     def _before(self, deadline: float) -> Iterator[None]:

@@ -6,6 +6,7 @@ from purgatory.cron.expression import CronExpression
 from purgatory.service.client.arguments import (
     Duration,
     checked_choice,
+    checked_cursor,
     checked_filled,
     checked_number,
     checked_text,
@@ -110,7 +111,7 @@ class LaterRepeatCalls(CallSender):
         texts = [filter_text(client, "client"), filter_text(name, "name")]
         after = None
         if cursor is not None:
-            after = tuple(checked_text(text, "cursor") for text in cursor)
+            after = tuple(checked_text(text, "cursor") for text in checked_cursor(cursor))
         return self._call(ReadRepeats, (after, checked_number(limit, "limit", 1), *texts))
 
 

@@ -6,8 +6,6 @@ from datetime import datetime
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 from zoneinfo import ZoneInfo
 
-from purgatory.service.client.trace_context import unwrap
-from purgatory.service.encoding import unpack_or_raw
 from purgatory.service.job_messages import RepeatChanged, Repeats, RepeatState, moment_of
 from purgatory.service.platform import Platform
 
@@ -59,7 +57,7 @@ class RepeatFacts:
     @property
     def payload(self) -> Any:
         """The payload of its jobs."""
-        return unpack_or_raw(unwrap(self._state.repeat.payload)[1])
+        return self._state.repeat.payload
 
     @property
     def overlap(self) -> str:

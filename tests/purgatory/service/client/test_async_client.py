@@ -270,11 +270,18 @@ def test_limits_of_lists(server, connect, method, limit):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "goes_on", "left"),
-    [(0.0, False, 2.0), (1.5, False, 0.5), (2.0, False, None), (3.0, False, None), (0, True, None)],
+    ("seconds", "goes_on", "error", "left"),
+    [
+        *((0.0, False, "", 2.0), (1.5, False, "", 0.5)),
+        *((2.0, False, "", None), (3.0, False, "", None), (0, True, "", None)),
+        *((0, True, "the connection was lost", 2.0), (2.0, True, "lost", None)),
+    ],
 )
-def test_who_asks_for_the_last_status(monkeypatch, seconds, goes_on, left):
-    """The client asks if its own timeout has not passed, for the rest of it."""
+def test_who_asks_for_the_last_status(monkeypatch, seconds, goes_on, error, left):
+    """The client asks if its own timeout has not passed, for the rest of it.
+
+    Not if the server has said that the job goes on, and is still connected.
+    """
     asked, ended = [], JobStatus("a", "done")
 
     async def answer(call, seconds):
@@ -285,7 +292,9 @@ def test_who_asks_for_the_last_status(monkeypatch, seconds, goes_on, left):
         async with AsyncClient("tcp://127.0.0.1:9", timeout=2.0) as client:
             monkeypatch.setattr(client, "result_of", answer)
             future = SimpleNamespace(job_id="a", goes_on=goes_on)
-            return await client._last_status(future, seconds, TimeoutError())
+            with monkeypatch.context() as patch:
+                patch.setattr(client._client, "_io_thread", SimpleNamespace(connection_error=error))
+                return await client._last_status(future, seconds, TimeoutError())
 
     if left is None:
         with pytest.raises(TimeoutError, match=rf"job 'a' has not ended within {seconds} s"):

@@ -54,6 +54,27 @@ def test_calls_that_fail_together():
     assert (answered.result(0), waiting.exception(0)) == (1, error)
 
 
+class CancelledMeanwhile(ReplyFuture):
+    """Is cancelled by another thread as soon as its state has been read."""
+
+    def done(self):
+        found = super().done()
+        self.cancel()
+        return found
+
+    def set_running_or_notify_cancel(self):
+        self.cancel()
+        return super().set_running_or_notify_cancel()
+
+
+def test_a_call_that_is_cancelled_as_it_fails():
+    """It stays cancelled, and the other calls get the error."""
+    error, cancelled, waiting = ConnectionError("why"), CancelledMeanwhile(), ReplyFuture()
+    fail_calls([("a", cancelled), ("b", waiting)], error)
+    assert cancelled.cancelled()
+    assert waiting.exception(0) is error
+
+
 def test_calls_join_the_batch_that_is_open(posted):
     """Only the first call of a batch posts it."""
     for n in range(3):

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -24,6 +25,7 @@ from purgatory.service import (
     Unavailable,
 )
 from purgatory.service.client import client as client_module
+from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.encoding import decode_request, encode
 from purgatory.service.platform import Platform
 from purgatory.service.protocol import OLDEST_VERSION, VERSION, Failure, Hello
@@ -603,3 +605,45 @@ def test_a_platform_lets_time_pass_during_a_wait(server):
         client.stats()
         client.complete("k")
     assert waits == [HANG, HANG]
+
+
+class LateReply(ReplyFuture):
+    """Is resolved just after the wait for it has ended."""
+
+    def result(self, timeout=None):
+        if not self.done():
+            self.set_result(7)
+            raise TimeoutError
+        return super().result(timeout)
+
+
+def test_an_answer_that_comes_as_the_wait_ends(server, connect):
+    """It counts: the caller gets the answer, and no error."""
+    assert connect(server)._wait(LateReply()) == 7
+
+
+def test_a_flush_takes_no_longer_than_its_timeout(server, connect, monkeypatch):
+    """The time in which the caller waited for the only answer counts."""
+    client, now, waits = connect(server), [100.0], []
+
+    class Answered(ReplyFuture):
+        def result(self, timeout=None):
+            waits.append(timeout)
+            raise TimeoutError
+
+    class SlowThread:
+        connection_error = "silent"
+        turn = SimpleNamespace(holder=0)
+        post = staticmethod(lambda command: None)
+
+        def lead(self, reply, seconds):
+            now[0] += 0 if reply else seconds
+            return False
+
+    with monkeypatch.context() as patch:
+        patch.setattr(client_module, "ReplyFuture", Answered)
+        patch.setattr(client, "_monotonic", lambda: now[0])
+        patch.setattr(client, "_io_thread", SlowThread())
+        with pytest.raises(RequestTimeout, match="within 5 s"):
+            client.flush(5)
+    assert waits == [0.0]

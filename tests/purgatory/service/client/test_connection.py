@@ -1,5 +1,6 @@
 """ServerConnection: frames that are no messages; when a connection counts as lost."""
 
+import resource
 from threading import Thread
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ import zmq
 from purgatory.service import Client
 from purgatory.service.client import connection
 from purgatory.service.client.connection import RECONNECT_DELAY_S, ServerConnection
+from purgatory.service.client.io_thread import MAX_FAILURES
 from purgatory.service.client.route.scout import LOOK_S
 from purgatory.service.client.route.socket_options import SocketOptions
 from purgatory.service.encoding import encode
@@ -355,6 +357,27 @@ def test_an_address_that_is_none_among_others(link):
     assert made.reconnect_at == 100 + RECONNECT_DELAY_S
     assert not made._scout.look(["ipc://@"], lambda: b"hello")
     made._scout.close()
+
+
+@needs_fakes
+@pytest.mark.parametrize("addresses", [(ONE,), (ONE, TWO)])
+def test_no_descriptor_is_left(link, addresses):
+    """The client tries again until there is one, with one address as with several."""
+    made = link(*addresses)
+    made.drop("gone", 0)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        for _ in range(MAX_FAILURES + 1):
+            made._monotonic = lambda at=made.reconnect_at: at
+            made.step()
+            assert made.reconnect_at >= made._monotonic() + RECONNECT_DELAY_S
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert made.error == "cannot connect: Too many open files"
+    made._monotonic = lambda at=made.reconnect_at: at
+    made.step()
+    assert made.reconnect_at is None
 
 
 @needs_fakes

@@ -4,6 +4,7 @@ import concurrent.futures
 import random
 import threading
 from concurrent.futures import Future, wait
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,14 @@ from purgatory.service.client.futures import HandledReply, ReplyFuture, ServiceF
 from purgatory.service.platform import REAL_PLATFORM
 from purgatory.service.protocol import OutcomeMessage
 from tests.testing.eventually import eventually
-from tests.testing.interrupts import GROUND_FLOOR, TIMINGWHEEL, at_every_place, interrupted_at
+from tests.testing.interrupts import (
+    GROUND_FLOOR,
+    PURGATORY,
+    TIMINGWHEEL,
+    at_every_place,
+    handled_at,
+    interrupted_at,
+)
 from tests.testing.purgatory_harness import HANG
 
 
@@ -137,6 +145,32 @@ def test_callbacks_before_and_after_the_result():
     assert told == [before, after]
     assert (before.result(), after.result(), after.exception()) == (7, 7, None)
     assert cancelled.cancelled()
+
+
+@pytest.mark.parametrize("end", [lambda future: resolve(future, 7), ReplyFuture.cancel])
+def test_a_callback_while_a_signal_handler_ends_the_future(end):
+    """Wherever the handler comes: the callback is called once."""
+    folders = (str(Path(concurrent.futures.__file__).parent), PURGATORY)
+
+    def add_a_callback(place):
+        future, told = ReplyFuture(), []
+        add = partial(future.add_done_callback, told.append)
+        handler = handled_at(place, add, lambda: end(future), folders)
+        end(future)
+        assert told == [future], handler.where
+        return handler
+
+    at_every_place(add_a_callback, at_least=3)
+
+
+def test_a_callback_that_nothing_awaits(future):
+    """A coroutine function is refused, as by other futures of the package."""
+
+    async def tell(_):
+        raise AssertionError
+
+    with pytest.raises(TypeError, match="a coroutine function"):
+        future.add_done_callback(tell)
 
 
 def test_the_class_can_be_looked_at():

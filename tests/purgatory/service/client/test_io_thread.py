@@ -33,7 +33,7 @@ from purgatory.service.protocol import (
     StatsReply,
 )
 from tests.testing.eventually import eventually
-from tests.testing.interrupts import interrupted_at
+from tests.testing.interrupts import TimeLimit, interrupted_at
 from tests.testing.purgatory_harness import HANG
 from timingwheel import COMPILED
 
@@ -285,25 +285,32 @@ def test_a_caller_whose_time_is_over(fake):
         assert results == [2]
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeLimit])
 @pytest.mark.parametrize("call", ["complete", "defer"])
-def test_an_interrupt(server, connect, call):
-    """Wherever it comes: the interrupted call is done or not, all others are done, and once."""
+def test_an_interrupt(server, connect, call, error):
+    """Wherever it comes: the interrupted call is done or not, all others are done, and once.
+
+    An Exception of a signal handler is raised, too: it is no error of the operation.
+    """
     client, other = connect(server), connect(server)
     place, fired = 1, True
     while fired:
         key = f"{call} {place}"
         before = client.defer(key, timeout=HANG)
         client.flush()
+        deferred = []
 
         def complete(key=key):
             client.complete(key, 1)
 
-        def defer(key=key):
-            client.defer(f"new {key}", timeout=HANG)
+        def defer(key=key, deferred=deferred):
+            deferred.append(client.defer(f"new {key}", timeout=HANG))
             client.flush()
 
-        interrupter = interrupted_at(place, complete if call == "complete" else defer, FOLDER)
+        made = complete if call == "complete" else defer
+        interrupter = interrupted_at(place, made, FOLDER, error)
         client.flush()
+        assert not any(future.done() for future in deferred), interrupter.where
         assert client.complete(f"nothing {key}") == 0
         other.complete(key, 2)
         assert before.result(HANG) in (1, 2)

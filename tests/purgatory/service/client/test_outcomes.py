@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import contextlib
+import math
 import queue
 import threading
 
@@ -349,6 +350,29 @@ class TestRaising:
             assert not handler.finish(OutcomeHandled(outcome, ValueError()))
         assert handler.finish(OutcomeHandled(outcomes[3], None))
         assert len(handler._deliveries) == 2
+
+
+def test_a_log_handler_that_raises(monkeypatch):
+    """The due calls after the one that it reports are made with the next look."""
+    calls = []
+
+    def fail(outcome):
+        calls.append(outcome.op_id)
+        raise ValueError
+
+    def raise_once(*_, **__):
+        monkeypatch.undo()
+        raise OSError("the disk of the log is full")
+
+    handler = OutcomeHandler(fail, "me")
+    for number, op_id in enumerate("abc"):
+        handler.handle(OutcomeMessage(number, op_id, "expired", 5))
+    monkeypatch.setattr(module.log, "warning", raise_once)
+    with pytest.raises(OSError, match="log is full"):
+        handler.retry(math.inf)
+    for _ in range(2):
+        handler.retry(handler.next_retry_at)
+    assert sorted(calls) == sorted("abc" * 2)
 
 
 def test_a_number_that_comes_again():

@@ -704,7 +704,7 @@ def _watch_no_longer(talk):
         (lambda talk: talk.ask(Complete, Completion("k")), Complete),
         (lambda talk: talk.session.received.handled.append(1), None),
         (_watch_no_longer, None),
-        (lambda talk: talk.session.begun.leases.append(Lease(1, 2)), Begin),
+        (lambda talk: talk.session.begun.append(Lease(1, 2)), Begin),
     ],
     ids=["calls", "acknowledgements", "watches", "begun"],
 )

@@ -26,7 +26,7 @@ class TestWorker:
     def test_handlers_that_have_begun(self):
         """They are told once, in messages of as many as the server takes; there is no answer."""
         talk, _ = self.connect()
-        talk.session.begun.leases.extend([Lease(n, 10 * n) for n in range(4)])
+        talk.session.begun.extend([Lease(n, 10 * n) for n in range(4)])
         first, second = self.sent(talk)
         assert isinstance(first, Begin)
         assert [lease.token for lease in first.leases + second.leases] == [0, 10, 20, 30]
@@ -36,7 +36,7 @@ class TestWorker:
     def test_an_older_server(self):
         """It is not told: an attempt begins with its lease there."""
         talk, _ = self.connect(version=2)
-        talk.session.begun.leases.append(Lease(1, 1))
+        talk.session.begun.append(Lease(1, 1))
         assert self.sent(talk) == []
         assert talk.session.max_result_bytes is None
 
@@ -46,7 +46,7 @@ class TestWorker:
         assert talk.session.max_result_bytes == talk.limits.payload_bytes
         talk.session.on_disconnected(lost=True)
         assert talk.session.max_result_bytes is None
-        talk.session.begun.leases.append(Lease(1, 1))
+        talk.session.begun.append(Lease(1, 1))
         assert self.sent(talk) == []
         talk.connect()
         assert self.sent(talk) == []

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from purgatory.service.errors import BadAddress
+from purgatory.service.errors import BadAddress, Refused
 from purgatory.service.gateway import outcomes as module
 from purgatory.service.gateway.outcome_feed import OutcomeFeed
 from tests.testing.eventually import eventually
@@ -99,6 +99,32 @@ def test_a_connection_that_cannot_be_made():
 
     asyncio.run(main())
     assert closed == [0]
+
+
+def test_a_connection_that_the_server_has_refused():
+    """The next stream makes another, though the first goes on; each is closed."""
+    closed, made = [], []
+
+    def connect(on_outcome):
+        number = len(made)
+        failure = None if number else Refused("not allowed")
+        made.append(SimpleNamespace(close=lambda _: closed.append(number)))
+        made[-1].job_calls = SimpleNamespace(failure=failure)
+        return made[-1]
+
+    async def main():
+        feed = OutcomeFeed(_Left(), connect)
+        async with (
+            contextlib.aclosing(feed.read(0, 0.0, takes=True)) as first,
+            contextlib.aclosing(feed.read(0, 0.0, takes=True)) as second,
+            contextlib.aclosing(feed.read(0, 0.0, takes=True)) as third,
+        ):
+            for stream in (first, second, third):
+                await anext(stream)
+            assert closed == [0]
+
+    asyncio.run(main())
+    assert (closed, len(made)) == ([0, 1], 2)
 
 
 def test_a_gateway_that_ends(gateway, shop):

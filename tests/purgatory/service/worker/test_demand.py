@@ -1,5 +1,7 @@
 """Which jobs a worker asks for."""
 
+import threading
+
 import pytest
 
 from purgatory.service.client.futures import ReplyFuture
@@ -8,6 +10,8 @@ from purgatory.service.protocol import LeasedJob
 from purgatory.service.worker.demand import PATIENCE_S, Demand, WorkerSettings
 from purgatory.service.worker.handlers import HandlerLimits, Retry, make_handler
 from purgatory.service.worker.held_jobs import HeldJob
+from tests.testing.eventually import eventually
+from tests.testing.purgatory_harness import HANG
 
 
 async def run_async(_):
@@ -183,3 +187,36 @@ def test_a_handler_that_hangs_counts_as_slow(bench):
     bench.now += 1
     assert bench.demand.look(bench.running("quick", "quick", seconds=5.0), bench.now)
     assert bench.demand.room < room
+
+
+class WatchedLock:
+    """A lock that notes whether a thread has waited for it."""
+
+    def __init__(self):
+        self.lock, self.is_contended = threading.Lock(), False
+
+    def __enter__(self):
+        if not self.lock.acquire(blocking=False):
+            self.is_contended = True
+            self.lock.acquire()
+
+    def __exit__(self, *_):
+        self.lock.release()
+
+
+def test_a_handler_that_ends_while_its_kind_is_stalled(bench):
+    """The last request, whichever thread sends it, is for the kind."""
+    demand, sent, lock = bench.demand, [], WatchedLock()
+    ending = threading.Thread(target=demand.go_on, args=(list,))
+
+    def send(asks):
+        if not ending.ident:
+            ending.start()
+            eventually(lambda: lock.is_contended or not ending.is_alive())
+        sent.append(set(asks[0]))
+        return ReplyFuture()
+
+    demand._asking, demand._send = lock, send
+    demand.stall({"slow"}, bench.running("slow"))
+    ending.join(HANG)
+    assert sent == [{"quick", "async"}, {"quick", "slow", "async"}]

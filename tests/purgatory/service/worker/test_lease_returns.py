@@ -4,6 +4,7 @@ import pytest
 
 from purgatory.service.errors import Malformed, NotAllowed, StoreFailed, Unavailable
 from purgatory.service.protocol import How, LeasedJob, LeaseEnd
+from purgatory.service.worker import lease_returns
 from purgatory.service.worker.held_jobs import HeldJobs
 from purgatory.service.worker.lease_returns import RETRY_MS, LeaseReturns, WorkerCounts
 
@@ -66,6 +67,19 @@ def test_an_end_that_is_refused(bench, how, caplog):
     bench.ended[-1][3].set_exception(NotAllowed("no"))  # and not for ever
     assert (len(bench.ended), len(bench.held), bench.answered) == (2, 0, [1])
     assert "no" in caplog.text
+
+
+def test_a_log_handler_that_raises(bench, monkeypatch):
+    """A refused attempt is told as failed all the same, and nothing is left at the end."""
+
+    def fail(*_, **__):
+        raise OSError("the disk of the log is full")
+
+    monkeypatch.setattr(lease_returns.log, "warning", fail)
+    bench.send(bench.job(1), How.DONE).set_exception(Malformed("result is no value"))
+    assert bench.ended[-1][:3] == (1, 1, How.FAILED)
+    bench.ended[-1][3].set_result(False)
+    assert (bench.ends.left, bench.answered, len(bench.held)) == (0, [1], 0)
 
 
 def test_what_could_not_be_written(bench):

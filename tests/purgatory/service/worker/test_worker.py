@@ -443,6 +443,32 @@ def test_a_thread_that_cannot_be_started(monkeypatch):
     assert worker.wait(HANG)
 
 
+@pytest.mark.parametrize("missing", ["jobs-worker-1", "jobs-worker-loop"])
+def test_a_handler_thread_that_cannot_be_started(worker, monkeypatch, missing):
+    """The error is that of `run`; the threads that were started have ended."""
+    start, started = InterruptibleThread.start, []
+
+    def start_others(thread):
+        if thread.name == missing:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+        started.append(thread)
+
+    async def run(job):
+        pass
+
+    one = worker(concurrency=2)
+    one.on("plain")(print)
+    one.on("async")(run)
+    with monkeypatch.context() as patch:
+        patch.setattr(InterruptibleThread, "start", start_others)
+        with pytest.raises(RuntimeError, match="new thread"):
+            one.run()
+    assert "jobs-worker-0" in [thread.name for thread in started]
+    assert not any(thread.is_alive() for thread in started)
+    one.start()
+
+
 @pytest.mark.parametrize("others", ["plain", "async"])
 def test_jobs_ahead_of_a_worker_that_hangs(worker, client, others):
     """Quick jobs that it took ahead are done by an idle worker, while its handlers are all busy."""

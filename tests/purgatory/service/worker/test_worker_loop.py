@@ -184,6 +184,20 @@ def test_a_new_connection(bench):
     assert bench.loop.begin(bench.give(2, token=2))
 
 
+def test_a_lease_that_is_lost_while_its_handler_runs(bench, caplog):
+    """The worker warns once, and asks for no more time until it has the job again."""
+    one = bench.give(1, token=5)
+    assert bench.loop.begin(one)
+    bench.pass_time(21)
+    bench.calls.kept[0][2].set_result(False)
+    for _ in range(3):
+        bench.pass_time(21)
+    assert caplog.text.count("has lost its lease of job 'job 1'") == 1
+    bench.give(1, token=9)
+    bench.pass_time(21)
+    assert [token for _, token, _ in bench.calls.kept] == [5, 9]
+
+
 def test_a_lease_that_is_lost_and_given_again(bench):
     """The answer that the old one was lost does not take the new one away."""
     one = bench.give(1, token=5)
@@ -537,6 +551,19 @@ class TestTimeLimit:
         assert bench.loop.running == 1
         bench.loop.end(one, None)
         assert len(bench.calls.ended) == 1
+
+    def test_no_thread_is_left_for_the_next_job(self, monkeypatch):
+        """The worker ends by the error, but the server learns of the failed attempt."""
+        bench = Bench(timeout=5)
+        assert bench.loop.begin(bench.give(1))
+
+        def fail(held):
+            raise RuntimeError("can't start new thread")
+
+        monkeypatch.setattr(bench.runner, "lose", fail)
+        with pytest.raises(RuntimeError, match="new thread"):
+            bench.pass_time(6)
+        assert [end.how for end, _ in bench.calls.ended] == [How.FAILED]
 
     def test_more_time(self):
         """The limit counts anew from then, and the lease is kept at once."""

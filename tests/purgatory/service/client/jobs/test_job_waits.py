@@ -2,6 +2,7 @@
 
 import asyncio
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -17,6 +18,7 @@ from purgatory.service import (
     TooLarge,
     Unavailable,
 )
+from purgatory.service.client.jobs import later_job_calls
 from purgatory.service.client.jobs.job_waits import JobEndFuture, JobWaits, result_of, still_pending
 from purgatory.service.encoding import encode
 from purgatory.service.job_messages import JobEnds, JobStates, ReadJobs, WatchJobs
@@ -140,6 +142,21 @@ def test_a_timeout_without_a_server(fake):
             client.result("a", 0)
         with pytest.raises(TimeoutError, match=r"job 'a' has not ended within 0\.05 s"):
             client.result("a", 0.05)
+
+
+def test_a_timeout_after_the_server_has_gone(fake):
+    """The job may have ended since the server said that it goes on: the client's timeout counts."""
+    with Client(fake.address, timeout=HANG) as client, ThreadPoolExecutor() as pool:
+        first = pool.submit(client.result, "a")
+        fake.send(JobStates(fake.receive().seq, [ready("a")]))
+        eventually(lambda: client._job_waits._watches["a"].is_watched)
+        fake.router.close(0)
+        eventually(lambda: client._io_thread.connection_error)
+        client.timeout = 0.05
+        with pytest.raises(RequestTimeout):
+            client.result("a", 0)
+        client.close(0)
+        assert isinstance(first.exception(HANG), Unavailable)
 
 
 def test_one_of_two_waits_is_over(asking):
@@ -266,6 +283,44 @@ def test_async(fake):
             assert await asyncio.gather(*waits) == list(range(99))
             assert len(client._client._job_waits) == 0
 
+    asyncio.run(main())
+
+
+class EndsLate(JobEndFuture):
+    """Is resolved just after the wait for it has ended."""
+
+    def result(self, timeout=None):
+        if not self.done():
+            self.set_result(JobStatus(self.job_id, "done", result=5))
+            raise TimeoutError
+        return super().result(timeout)
+
+
+class EndsLateInLoop(JobEndFuture):
+    """Is resolved after the wait, before the event loop knows."""
+
+    def add_done_callback(self, fn):
+        pass
+
+    def done(self):
+        if not super().done():
+            self.set_result(JobStatus(self.job_id, "done", result=5))
+        return True
+
+
+def test_a_job_that_ends_as_the_wait_does(fake, monkeypatch):
+    """The caller gets its value."""
+    monkeypatch.setattr(later_job_calls, "JobEndFuture", EndsLate)
+    with Client(fake.address, timeout=HANG) as client:
+        assert client.result("a", 1) == 5
+        client.close(0)
+
+    async def main():
+        async with AsyncClient(fake.address, timeout=HANG) as client:
+            assert await client.result("a", 0) == 5
+            await client.close(0)
+
+    monkeypatch.setattr(later_job_calls, "JobEndFuture", EndsLateInLoop)
     asyncio.run(main())
 
 

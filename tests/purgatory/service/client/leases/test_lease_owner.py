@@ -1,6 +1,7 @@
 """What the handles of threads and of coroutines share, against scripted answers."""
 
 import asyncio
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,9 @@ from purgatory.service.client.leases.async_lease_handle import AsyncLeaseHandle
 from purgatory.service.client.leases.lease_calls import WAIT_MS
 from purgatory.service.client.leases.lease_handle import LeaseHandle
 from purgatory.service.client.leases.lease_owner import LeaseTerms
+from tests.testing.interrupts import at_every_place, interrupted_at
+
+FOLDER = str(Path(lease_owner.__file__).parent)
 
 
 class ScriptedCalls:
@@ -19,7 +23,12 @@ class ScriptedCalls:
     def __init__(self, answers):
         self.answers, self.asked, self.ended, self.kept = answers, [], [], []
         self.seconds = 100.0
-        self.keeper = SimpleNamespace(add=self.kept.append)
+        self.keeper = SimpleNamespace(add=self.kept.append, remove=self._remove)
+
+    def _remove(self, kept):
+        is_kept = kept in self.kept
+        self.kept[:] = [each for each in self.kept if each is not kept]
+        return is_kept
 
     def now(self):
         return self.seconds
@@ -117,6 +126,21 @@ def test_a_lease_that_no_thread_keeps():
     assert calls.ended == ["me"]
     calls.keeper.add = add
     assert handle.__enter__().token == 8
+
+
+def test_an_interrupt_while_it_is_entered():
+    """Wherever it comes: the lease is given up, and the handle can be entered again."""
+
+    def scene(place):
+        calls = ScriptedCalls([(0, 7), (0, 8)])
+        handle = LeaseHandle(calls, calls.wait, LeaseTerms("n", 30, 5))
+        interrupter = interrupted_at(place, handle.__enter__, (FOLDER,))
+        if interrupter.fired:
+            assert handle.__enter__().token >= 7, interrupter.where
+            assert (len(calls.kept), handle._kept) == (1, calls.kept[0]), interrupter.where
+        return interrupter
+
+    at_every_place(scene, at_least=5)
 
 
 def test_the_shortest_lease():

@@ -33,6 +33,18 @@ def test_the_answer_has_the_repeat(client):
     assert (repeat.every_ms, repeat.jitter_ms, state.client) == (None, 60_000, "shop")
 
 
+def test_answers_have_decoded_payloads(client):
+    """Each of them, as those about jobs have."""
+    given = {"to": ["ada"]}
+    state = client.repeat_later("r", every=60, payload=given).result(client.timeout)
+    client.repeat("empty", every=60)
+    changed = client.change_repeat("r", "pause").state
+    page = {each.repeat.name: each.repeat.payload for each in client.repeats_page().repeats}
+    assert (state.repeat.payload, changed.repeat.payload) == (given, given)
+    assert page == {"empty": None, "r": given}
+    assert client.change_repeat("unknown", "pause").state is None
+
+
 @pytest.mark.parametrize("every", ["0.5s", "500ms", timedelta(seconds=0.5), *HALVES])
 def test_intervals_are_durations(client, every):
     """Numbers, timedeltas and texts."""
@@ -110,6 +122,9 @@ def test_pages(client, connect, server):
     assert [one.name for one in client.repeats()] == ["a", "b", "c"]
     with pytest.raises(TypeError, match="cursor is 5"):
         client.repeats_page(cursor=(5, "a"))
+    for bad in ("ab", ("shop",), ("shop", "a", "b"), {"shop", "a"}):
+        with pytest.raises(TypeError, match=r"cursor is .*; expected the `after` of a page"):
+            client.repeats_page(cursor=bad)
 
 
 def test_all_are_read_page_by_page(client, monkeypatch):

@@ -5,13 +5,11 @@ import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from msgspec import Raw
 
 import purgatory
 from purgatory.service import AsyncClient, Worker
 from purgatory.service.client.repeats import repeat_handle
 from purgatory.service.client.repeats.repeat_handle import RepeatFacts
-from purgatory.service.encoding import encode
 from purgatory.service.job_messages import Repeat, RepeatState
 from tests.testing.purgatory_harness import HANG
 
@@ -108,7 +106,7 @@ def test_it_asks_only_when_it_knows_nothing_fresh(client, monkeypatch):
 def test_settings():
     """As they were declared; times in seconds."""
     repeat = Repeat(
-        *("r", "5 4 * * *", None, "Asia/Tokyo", "mail", Raw(encode({"a": [1]}))),
+        *("r", "5 4 * * *", None, "Asia/Tokyo", "mail", {"a": [1]}),
         *("allow", "all", 1500),
     )
     facts = RepeatFacts(RepeatState(repeat, "shop"))
