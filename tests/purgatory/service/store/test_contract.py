@@ -188,6 +188,12 @@ class TestOutcomes:
         assert [row.seq for row in store.outcomes_without_results(after=1)] == [2]
         assert store.outcomes_by_seqs([]) == []
 
+    def test_are_deleted_without_operations(self, store):
+        """A copy writes the last number, and deletes the row, though no operation has existed."""
+        store.commit(changes_of(outcomes=outcome(5, 0)))
+        store.commit(changes_of(delete_outcomes=[5]))
+        assert (seqs(store), store.last_numbers().outcomes) == ([], 5)
+
     @pytest.mark.parametrize("count", [1, 255, 256, 257, 1700])
     def test_any_number(self, store, count):
         """Each is written once, and keeps its values."""
