@@ -30,7 +30,6 @@ from purgatory.service.gateway.messages import (
     seconds,
 )
 from purgatory.service.protocol import Finish, How, Keep, Lease, LeasedJob, LeaseEnd, Work
-from timingwheel.lowlevel import to_ms
 
 # See `backoff_s`; as for a `Worker`.
 _RETRY_DELAY_S: Final = 1.0
@@ -96,9 +95,8 @@ async def give_back(caller: Caller, data: ReturnRequest) -> LeaseResults:
         if data.delay is not None:
             raise ValueError("delay comes with an error; expected none without")
         return await _end(caller, [_end_of(name, How.RETURNED) for name in data.leases])
-    delay = None if data.delay is None else seconds(data.delay, "delay")
     text = f"{data.error.type}: {data.error.message}" if data.error.message else data.error.type
-    return await _end(caller, [_failure(name, delay, text) for name in data.leases])
+    return await _end(caller, [_failure(name, data.delay, text) for name in data.leases])
 
 
 async def _end(caller: Caller, ends: list[LeaseEnd]) -> LeaseResults:
@@ -106,11 +104,11 @@ async def _end(caller: Caller, ends: list[LeaseEnd]) -> LeaseResults:
     return LeaseResults(await asyncio.gather(*map(caller.client.result_of, replies)))
 
 
-def _failure(name: str, delay: float | None, error: str) -> LeaseEnd:
+def _failure(name: str, delay: float | str | None, error: str) -> LeaseEnd:
     end = _end_of(name, How.FAILED)
     if delay is None:
         delay = backoff_s(max(1, _numbers(name)[2]), _RETRY_DELAY_S, _MAX_RETRY_DELAY_S)
-    end.delay_ms, end.error = to_ms(delay, "delay"), error
+    end.delay_ms, end.error = duration_ms(delay, "delay"), error
     return end
 
 
