@@ -1,4 +1,5 @@
 // Requests to the gateway that served this page, each with the token in a header.
+import { parsed } from "./format.js";
 import { queryOf } from "./route.js";
 import { session } from "./session.js";
 
@@ -13,7 +14,7 @@ export class Refusal extends Error {
 
 export const path = (...parts) => `/v1/${parts.map(encodeURIComponent).join("/")}`;
 
-// Send a request. Throws Refusal, and AbortError.
+// Send a request; a body that is a text is sent as it is. Throws Refusal, and AbortError.
 export async function send(method, where, { query = {}, body, signal } = {}) {
   const headers = { Authorization: `Bearer ${session.token}` };
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -22,7 +23,7 @@ export async function send(method, where, { query = {}, body, signal } = {}) {
     response = await fetch(where + queryOf(query), {
       method,
       headers,
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body: typeof body === "object" ? JSON.stringify(body) : body,
       signal,
       cache: "no-store",
       credentials: "omit",
@@ -43,7 +44,7 @@ async function refusal(response) {
 }
 
 export async function get(where, query, signal) {
-  return (await send("GET", where, { query, signal })).json();
+  return parsed(await (await send("GET", where, { query, signal })).text());
 }
 
 export async function change(method, where, body) {

@@ -1,6 +1,6 @@
 // Keys: who waits for one; completing it, or letting it fail, by hand.
 import { changeKey } from "./actions.js";
-import { counted, value } from "./format.js";
+import { counted, json } from "./format.js";
 import { operations, operationTable } from "./operations.js";
 import { go } from "./route.js";
 import { session } from "./session.js";
@@ -26,7 +26,7 @@ export function keysView({ key = "" }) {
   function changes() {
     const done = async (work) => { await work(); await refresh(); };
     const complete = form({ class: "inline", "aria-label": "Complete the key" },
-      ({ value: typed }) => done(() => changeKey(key, { value: value(typed) }, "was completed")),
+      ({ value: typed }) => done(() => changeKey(key, `{"value": ${json(typed)}}`, "was completed")),
       field("Value (JSON, or a text)", "value"), element("button", {}, "Complete the key"));
     const fail = form({ class: "inline", "aria-label": "Let the key fail" },
       ({ type, message }) => done(() => changeKey(key, { error: { type, message } }, "failed")),
