@@ -124,6 +124,7 @@ def new_directory(target: Path) -> Iterator[Path]:
     Only its owner may read it. Raises StoreError unless `target` is new or empty and can be
     written.
     """
+    target = target.resolve()  # a link stays a link
     unfinished = unfinished_name(target)
     try:
         _check_free(target)
@@ -143,10 +144,13 @@ def new_directory(target: Path) -> Iterator[Path]:
 
 def unfinished_name(target: Path) -> Path:
     """Return where this process fills `target`."""
+    target = target.resolve()
     return target.with_name(f".{target.name}.unfinished-{os.getpid()}")
 
 
 def _check_free(target: Path) -> None:
+    if target == Path.cwd():  # its name would get another directory
+        raise StoreError(f"{target}: is the working directory; expected a new or another directory")
     if target.is_dir():
         found = sorted(path.name for path in target.iterdir())
         if found:

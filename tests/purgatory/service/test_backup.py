@@ -7,6 +7,7 @@ import queue
 import sqlite3
 import stat
 import threading
+from pathlib import Path
 
 import pyarrow.dataset
 import pytest
@@ -171,6 +172,19 @@ def test_rows_that_came_after_the_database_was_copied(data, tmp_path, monkeypatc
 
     monkeypatch.setattr(SqliteStore, "last_numbers", before_the_last_operation)
     assert back_up(Config(data_dir=data), tmp_path / "backup").journal_files == 1
+
+
+def test_an_empty_directory(data, tmp_path, monkeypatch):
+    """A link may name it; the working directory is refused: programs there would lose it."""
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to("there")
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(StoreError, match="here: is the working directory; expected a new or"):
+        back_up(config(data), Path())
+    back_up(config(data), Path("../link"))
+    assert (tmp_path / "there" / "purgatory.db").is_file()
+    assert (tmp_path / "link").is_symlink()
 
 
 def test_it_is_private(data, tmp_path):
