@@ -9,7 +9,7 @@ from typing import Final
 
 from starlette.requests import Request
 
-from purgatory.service.client.arguments import duration_ms
+from purgatory.service.client.arguments import checked_seconds, duration_ms
 from purgatory.service.client.backoff import backoff_s
 from purgatory.service.client.calls import Keeping
 from purgatory.service.client.trace_context import unwrap
@@ -27,7 +27,6 @@ from purgatory.service.gateway.messages import (
     ReturnRequest,
     TakeRequest,
     as_json,
-    seconds,
 )
 from purgatory.service.protocol import Finish, How, Keep, Lease, LeasedJob, LeaseEnd, Work
 
@@ -47,7 +46,7 @@ async def take(caller: Caller, data: TakeRequest, request: Request) -> LeasedJob
         data.max_attempts,
         duration_ms(data.lease, "lease"),
     )
-    wait = min(seconds(data.wait, "wait"), caller.max_wait)
+    wait = min(checked_seconds(data.wait, "wait"), caller.max_wait)
     taker = caller.takers.of(ask)
     jobs = await taker.take(data.limit, wait, _hanging_up(request))
     try:
