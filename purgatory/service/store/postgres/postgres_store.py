@@ -115,8 +115,10 @@ class PostgresStore(TableStore):
         deletes: list[tuple[PackedTable, Statement]] = []
         statements = self._statements(changes, deletes)
         found = self._write(statements, self._last_of(changes))
-        for table, delete in deletes if found else ():
-            table.sparse.update(first for (first,) in found[statements.index(delete)])
+        for table, delete in deletes:
+            table.sparse.difference_update(table.rewritten)
+            if found:
+                table.sparse.update(first for (first,) in found[statements.index(delete)])
         if time.monotonic() - self._size_age_s > _SIZE_AGE_S:
             try:
                 self._look_at_size()
