@@ -47,6 +47,19 @@ export async function get(where, query, signal) {
   return parsed(await (await send("GET", where, { query, signal })).text());
 }
 
+// Read so many pages of a list: its rows, and the cursor of the next page. A page may be empty though there are more.
+export async function read(list, query, pages, signal) {
+  const rows = [];
+  let cursor;
+  for (let page = 0; page < pages && cursor !== null;) {
+    const found = await get(path(list), { ...query, cursor }, signal);
+    rows.push(...found[list]);
+    cursor = found.cursor;
+    if (found[list].length) page += 1;
+  }
+  return [rows, cursor];
+}
+
 export async function change(method, where, body) {
   return (await send(method, where, { body })).json();
 }

@@ -48,11 +48,12 @@ globalThis.window = { addEventListener(name, call) { listeners[name] = call; } }
 globalThis.location = { hash: "" };
 globalThis.matchMedia = () => ({ matches: false });
 globalThis.sessionStorage = { getItem: () => "token", setItem() {}, removeItem() {} };
+const given = {}; // texts by path
 const answers = {};
 globalThis.fetch = (where) => new Promise((resolve) => {
-  answers[where.split("?")[0]] = (body, status = 200) => {
-    resolve(new Response(JSON.stringify(body), { status }));
-  };
+  const path = where.split("?")[0];
+  if (given[path]) resolve(new Response(given[path]));
+  answers[path] = (body, status = 200) => resolve(new Response(JSON.stringify(body), { status }));
 });
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 const go = (hash) => { location.hash = hash; listeners.hashchange(); };
@@ -68,19 +69,17 @@ def options():
     return [] if known.strip() == "function" else ["--harmony-json-parse-with-source"]
 
 
-def run(script, first="main.js"):
-    """Run a script after the console's modules; returns what it tells."""
+def run(script, module="main"):
+    """Run a script after a module and its imports, as `$module`; returns what it tells."""
     package = resources.files("purgatory.service")
     files = [
         *(package / "gateway" / "console" / "page").iterdir(),
         package / "http" / "dashboard" / "text.js",
     ]
     modules = {each.name: each.read_text("utf-8") for each in files if each.name.endswith(".js")}
-    modules["test.js"] = script
-    text = DOCUMENT + bundle(modules, first) + ("\n" + script if first != "test.js" else "")
     done = subprocess.run(
         ["node", "--input-type=module", *options()],
-        input=text,
+        input=f"{DOCUMENT}{bundle(modules, f'{module}.js')}\n{script}",
         capture_output=True,
         text=True,
         timeout=60,
@@ -96,19 +95,19 @@ def run(script, first="main.js"):
 def test_large_integers(text):
     """They are shown and sent as they are: a number of JavaScript has 53 bits."""
     script = f"""
-        import {{ json, parsed, pretty }} from "./format.js";
+        const {{ json, parsed, pretty }} = $format;
         console.log(JSON.stringify([pretty(parsed({text!r})), json({text!r})]));
     """
-    shown, sent = run(script.strip().replace("\n        ", "\n"), "test.js")
+    shown, sent = run(script, "format")
     assert json.loads(shown) == json.loads(text)
     assert sent == text
 
 
 def test_typed_values():
     """What is no JSON is a text, and nothing is null."""
-    script = """import { json } from "./format.js";
-console.log(JSON.stringify([" ", "{\\"a\\": 1}", "plain", "\\"", "1e400"].map(json)));"""
-    assert run(script, "test.js") == ["null", '{"a": 1}', '"plain"', '"\\""', "1e400"]
+    script = """console.log(JSON.stringify(
+        [" ", '{"a": 1}', "plain", '"', "1e400"].map($format.json)));"""
+    assert run(script, "format") == ["null", '{"a": 1}', '"plain"', '"\\""', "1e400"]
 
 
 @pytest.mark.parametrize("leave", ['go("#jobs")', "leave.listeners.click()"])
@@ -139,3 +138,98 @@ def test_a_load_that_is_refused():
         console.log(JSON.stringify(shown()));
     """)
     assert found == "Consoleits log says why"
+
+
+def test_pages():
+    """A page may be empty though there are more; the list ends with the last one."""
+    found, asked = run(
+        """
+        const pages = [["a"], [], ["b"], ["c"]];
+        const asked = [];
+        globalThis.fetch = async (where) => {
+          asked.push(where);
+          const at = Number(new URLSearchParams(where.split("?")[1]).get("cursor"));
+          const cursor = at + 1 < pages.length ? at + 1 : null;
+          return new Response(JSON.stringify({ jobs: pages[at], cursor }));
+        };
+        const found = [];
+        for (const count of [1, 2, 9]) found.push(await $api.read("jobs", { limit: 5 }, count));
+        console.log(JSON.stringify([found, asked]));
+        """,
+        "api",
+    )
+    assert found == [[["a"], 1], [["a", "b"], 3], [["a", "b", "c"], None]]
+    assert asked[:3] == ["/v1/jobs?limit=5", "/v1/jobs?limit=5", "/v1/jobs?limit=5&cursor=1"]
+
+
+JOB = {
+    "job_id": "job-1",
+    "state": "ready",
+    "kind": "mail",
+    "client": "shop",
+    "due_ms": 5,
+    "ended_ms": None,
+    "attempts": 0,
+    "why": "paused",
+    "error": "",
+}
+OPERATION = {
+    "op_id": "op-1",
+    "state": "pending",
+    "kind": "pay",
+    "client": "shop",
+    "keys": ["k"],
+    "at_ms": None,
+    "deadline_ms": 5,
+}
+REPEAT = {
+    "name": "nightly",
+    "client": "shop",
+    "kind": "report",
+    "cron": None,
+    "every": 60.0,
+    "paused": False,
+    "next_ms": 5,
+    "last_ms": None,
+    "skipped": 0,
+}
+COUNTS = {
+    "states": {"ready": 1},
+    "kinds": [{"kind": "mail", "states": {"ready": 1}, "is_stuck": True}],
+    "others": {},
+    "operations": {},
+    "troubles": [],
+}
+LIMIT = {"kind": "call", "paused": False, "running": 2**63 - 1, "per_second": 2.5}
+
+
+@pytest.mark.parametrize(
+    ("view", "texts"),
+    [
+        ("#jobs", ["job-1", "mail", "paused", "1 job shown; there are more"]),
+        ("#operations", ["op-1", "pay", "1 operation shown"]),
+        ("#keys?key=k", ["1 operation waits for k", "op-1"]),
+        ("#repeats", ["nightly", "report", "every 1 min", "1 repeat shown"]),
+        ("#kinds", ["mail", "call", f"{2**63 - 1} at a time, 2.5 a second"]),
+    ],
+)
+def test_views(view, texts):
+    """Each shows what the gateway answers."""
+    answers = {
+        "/v1/access": {"client": "shop", "rights": ["read", "submit", "work"], "sees_all": False},
+        "/v1/jobs": {"jobs": [JOB], "cursor": "7.1"},
+        "/v1/operations": {"operations": [OPERATION], "cursor": None},
+        "/v1/repeats": {"repeats": [REPEAT], "cursor": None},
+        "/v1/counts": COUNTS,
+        "/v1/limits": {"limits": [LIMIT]},
+    }
+    found = run(f"""
+        location.hash = {view!r};
+        Object.assign(given, { ({path: json.dumps(body) for path, body in answers.items()})!r});
+        answers["/v1/access"]({json.dumps(answers["/v1/access"])});
+        for (let count = 0; count < 50; count += 1) await settled();
+        console.log(JSON.stringify(shown()));
+        process.exit(0);
+    """)
+    for text in texts:
+        assert text in found
