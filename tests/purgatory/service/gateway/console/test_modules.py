@@ -233,3 +233,49 @@ def test_views(view, texts):
     """)
     for text in texts:
         assert text in found
+
+
+@pytest.mark.parametrize(
+    ("action", "count", "asked", "sent", "told"),
+    [
+        ("cancelMatching", 3, "Cancel 4 jobs?", {"kind": "mail"}, "3 jobs cancelled. On disk."),
+        ("retryMatching", 1, "Retry 2 dead jobs?", {"kind": "mail"}, "1 job tried again. On disk."),
+    ],
+)
+def test_many_jobs(action, count, asked, sent, told):
+    """The question has the count of the moment; the notice has the count that was changed."""
+    found = run(
+        f"""
+        const bodies = [];
+        const counts = {{ states: {{ ready: 4, dead: 2 }} }};
+        globalThis.fetch = async (where, {{ body }}) => {{
+          if (body) bodies.push(JSON.parse(body));
+          return new Response(JSON.stringify(body ? {{ count: {count} }} : counts));
+        }};
+        const dialog = document.getElementById("dialog");
+        dialog.showModal = () => setImmediate(() => {{
+          dialog.returnValue = "yes";
+          dialog.listeners.close();
+        }});
+        await $actions.{action}({{ kind: "mail" }});
+        const texts = ["dialog-title", "notices"].map((id) => ids[id].textContent);
+        console.log(JSON.stringify([...texts, bodies]));
+        process.exit(0);
+        """,
+        "actions",
+    )
+    assert found == [asked, f"{told}Close", [sent]]
+
+
+def test_no_job_to_retry():
+    """The console says so, and asks nothing."""
+    found = run(
+        """
+        globalThis.fetch = async () => new Response(JSON.stringify({ states: { ready: 4 } }));
+        await $actions.retryMatching({ kind: "mail" });
+        console.log(JSON.stringify(document.getElementById("notices").textContent));
+        process.exit(0);
+        """,
+        "actions",
+    )
+    assert found.startswith("There is no dead job to retry with kind mail, state dead.")
