@@ -194,13 +194,6 @@ class PostgresStore(TableStore):
         self._write([self._meta.fill_room(os.urandom(size))])  # zeros would be compressed
         self._write([self._meta.empty_room()])
 
-    def shift_times(self, by_ms: int, metadata: dict[str, Any]) -> None:
-        ended = [one.number for one in self.outcomes_without_results()]
-        made = [*self._operations.shifting(by_ms, ended), *self._small.shifting(by_ms, ended)]
-        metadata = metadata | self.remembered.shifted(by_ms)
-        self._write([*made, *self._metadata_statements(metadata)])
-        self.remembered.read_shift()
-
     # The start.
 
     def metadata(self) -> dict[str, Any]:
