@@ -16,6 +16,7 @@ export const path = (...parts) => `/v1/${parts.map(encodeURIComponent).join("/")
 
 // Send a request; a body that is a text is sent as it is. Throws Refusal, and AbortError.
 export async function send(method, where, { query = {}, body, signal } = {}) {
+  if (/[^!-~]/.test(session.token)) throw new Refusal(401, "token", "A token has no such characters."); // no header can
   const headers = { Authorization: `Bearer ${session.token}` };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response;

@@ -47,10 +47,16 @@ const listeners = {};
 globalThis.window = { addEventListener(name, call) { listeners[name] = call; } };
 globalThis.location = { hash: "" };
 globalThis.matchMedia = () => ({ matches: false });
-globalThis.sessionStorage = { getItem: () => "token", setItem() {}, removeItem() {} };
+let token = process.argv.at(-1);
+globalThis.sessionStorage = {
+  getItem: () => token,
+  setItem(_, text) { token = text; },
+  removeItem() { token = null; },
+};
 const given = {}; // texts by path
 const answers = {};
-globalThis.fetch = (where) => new Promise((resolve) => {
+globalThis.fetch = (where, { headers }) => new Promise((resolve) => {
+  new Headers(headers); // raises as a browser's fetch
   const path = where.split("?")[0];
   if (given[path]) resolve(new Response(given[path]));
   answers[path] = (body, status = 200) => resolve(new Response(JSON.stringify(body), { status }));
@@ -69,7 +75,7 @@ def options():
     return [] if known.strip() == "function" else ["--harmony-json-parse-with-source"]
 
 
-def run(script, module="main"):
+def run(script, module="main", token="token"):
     """Run a script after a module and its imports, as `$module`; returns what it tells."""
     package = resources.files("purgatory.service")
     files = [
@@ -78,7 +84,7 @@ def run(script, module="main"):
     ]
     modules = {each.name: each.read_text("utf-8") for each in files if each.name.endswith(".js")}
     done = subprocess.run(
-        ["node", "--input-type=module", *options()],
+        ["node", "--input-type=module", *options(), "-", token],
         input=f"{DOCUMENT}{bundle(modules, f'{module}.js')}\n{script}",
         capture_output=True,
         text=True,
@@ -138,6 +144,12 @@ def test_a_load_that_is_refused():
         console.log(JSON.stringify(shown()));
     """)
     assert found == "Consoleits log says why"
+
+
+def test_a_token_of_other_characters():
+    """It is refused as any unknown token: no browser sends it."""
+    found = run("await settled(); console.log(JSON.stringify(shown()));", token="“token”")
+    assert "The gateway does not know this token" in found
 
 
 def test_pages():
