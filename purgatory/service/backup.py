@@ -39,7 +39,7 @@ def back_up(config: Config, target: Path) -> Backup:
     Raises StoreError for a missing database, for another version, and as `new_directory`.
     """
     with new_directory(target) as directory:
-        return _copy_data(config, Config(data_dir=directory))
+        return _copy_data(config, Config(data_dir=directory), "mode=rw")
 
 
 def restore(backup: Path, target: Path) -> Backup:
@@ -50,28 +50,28 @@ def restore(backup: Path, target: Path) -> Backup:
     """
     with new_directory(target) as directory:
         config = Config(data_dir=directory)
-        copied = _copy_data(Config(data_dir=backup), config)
+        copied = _copy_data(Config(data_dir=backup), config, _mode(backup))
         assert config.database is not None
         with closing(SqliteStore(config.database)) as store:
             store.skip_outcome_numbers(SKIPPED)
     return copied
 
 
-def _copy_data(source: Config, target: Config) -> Backup:
+def _copy_data(source: Config, target: Config, mode: str) -> Backup:
     found, copy = source.database, target.database
     assert found is not None
     assert copy is not None
     if not found.is_file():
         raise StoreError(f"{found}: there is no such database")
-    _copy_database(found, copy)
+    _copy_database(found, copy, mode)
     files = _copy_journal(source.journal_dir, target.journal_dir, copy)
     return Backup(copy.stat().st_size, files)
 
 
-def _copy_database(source: Path, target: Path) -> None:
+def _copy_database(source: Path, target: Path, mode: str) -> None:
     try:
         connection = sqlite3.connect(
-            f"{source.resolve().as_uri()}?{_mode(source)}",
+            f"{source.resolve().as_uri()}?{mode}",
             uri=True,
             timeout=_BUSY_S,
             isolation_level=None,
@@ -89,12 +89,12 @@ def _copy_database(source: Path, target: Path) -> None:
         raise StoreError(f"{source}: cannot read: {error}") from error
 
 
-def _mode(source: Path) -> str:
-    """Return how SQLite opens a database: without locks if no server's log is beside it.
+def _mode(backup: Path) -> str:
+    """Return how SQLite opens a backup: without locks if no log is beside it.
 
-    So a backup can be restored from a read-only place.
+    So a backup can be restored from a read-only place. No server begins there meanwhile.
     """
-    log = source.with_name(f"{source.name}-wal")
+    log = backup / "purgatory.db-wal"
     return "mode=rw" if log.exists() else "mode=ro&immutable=1"
 
 
@@ -124,6 +124,7 @@ def new_directory(target: Path) -> Iterator[Path]:
     Only its owner may read it. Raises StoreError unless `target` is new or empty and can be
     written.
     """
+    target = target.resolve()  # a link stays a link
     unfinished = unfinished_name(target)
     try:
         _check_free(target)
@@ -143,10 +144,13 @@ def new_directory(target: Path) -> Iterator[Path]:
 
 def unfinished_name(target: Path) -> Path:
     """Return where this process fills `target`."""
+    target = target.resolve()
     return target.with_name(f".{target.name}.unfinished-{os.getpid()}")
 
 
 def _check_free(target: Path) -> None:
+    if target == Path.cwd():  # its name would get another directory
+        raise StoreError(f"{target}: is the working directory; expected a new or another directory")
     if target.is_dir():
         found = sorted(path.name for path in target.iterdir())
         if found:

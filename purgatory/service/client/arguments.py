@@ -3,6 +3,7 @@
 They raise TypeError for a wrong type, and ValueError for a bad value.
 """
 
+import math
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol, TypeAlias, TypeGuard
@@ -14,6 +15,7 @@ from timingwheel.lowlevel import check_count, to_ms
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
+_LONGEST_MS: Final = to_ms(timedelta.max)  # 146 years
 
 
 class _OperationFuture(Protocol):
@@ -133,11 +135,17 @@ def not_one_of_two(first: str, second: str, *, is_both: bool) -> TypeError:
 def duration_ms(duration: Duration, what: str) -> int:
     """Return a duration in milliseconds, rounded up."""
     if isinstance(duration, str):
-        return to_ms(named_duration(duration, what), what)
+        duration = named_duration(duration, what)
     try:
-        return to_ms(duration, what)
+        ms = to_ms(duration, what)
     except TypeError as error:
         raise TypeError(f"{error}, or a text as '30m'") from None
+    if ms < _LONGEST_MS:
+        return ms
+    # `to_ms` returns no more; a server's refusal shows the whole duration.
+    if isinstance(duration, timedelta):
+        return -(duration // -_MILLISECOND)
+    return math.ceil(duration * 1000)
 
 
 def unique_ms_of(unique_for: Duration | None, given_id: str | None) -> int:
@@ -156,8 +164,8 @@ def named_duration(text: str, what: str) -> float:
 
 
 def checked_seconds(duration: Duration, what: str) -> float:
-    """Return a duration in seconds, rounded up to milliseconds."""
-    return duration_ms(duration, what) / 1000
+    """Return a duration in seconds, rounded up to milliseconds; at most 146 years."""
+    return min(duration_ms(duration, what), _LONGEST_MS) / 1000
 
 
 def seconds_within(duration: Duration, what: str, least: float, most: float) -> float:

@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
@@ -88,6 +88,8 @@ class _Api:
         try:
             try:
                 response = await self._answer(request)
+            except ClientDisconnect:  # within the body: nobody reads an answer
+                return
             except Exception as error:  # noqa: BLE001  # answered, if need be with 500
                 response = answer_to(request, error)
             self._health.answered(request.method, response.status_code)

@@ -1,6 +1,7 @@
 """Endpoint: a method of a path. Used by the gateway's event loop."""
 
 import inspect
+import json
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
@@ -107,7 +108,7 @@ class Endpoint:
         # Else the text "null" would mean no filter.
         strict = not isinstance(wanted.default, int)
         kind = wanted.annotation
-        return _checked(lambda: msgspec.convert(value, kind, strict=strict), name, kind)
+        return _checked(lambda: msgspec.convert(value, kind, strict=strict), key, kind)
 
 
 def endpoint(
@@ -121,7 +122,25 @@ def decoded(body: bytes | msgspec.Raw, kind: type[msgspec.Struct], name: str) ->
     """Decode JSON of a type. Raises ApiError."""
     if not body:
         raise ApiError(400, "malformed", f"{name} is empty; expected JSON")
-    return _checked(lambda: msgspec.json.decode(body, type=kind), name, kind)
+    return _checked(lambda: _of_json(body, kind), name, kind)
+
+
+def _of_json(body: bytes | msgspec.Raw, kind: type[msgspec.Struct]) -> Any:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.DecodeError as error:
+        # msgspec takes half a surrogate pair near the end for a cut text.
+        if "truncated" in str(error) and _is_whole(bytes(body)):
+            raise msgspec.DecodeError("a text has half a surrogate pair") from error
+        raise
+
+
+def _is_whole(body: bytes) -> bool:
+    try:
+        json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _checked(decode: Callable[[], Any], name: str, kind: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Final
 
 from starlette.requests import Request
 
-from purgatory.service.client.arguments import duration_ms
+from purgatory.service.client.arguments import checked_seconds, duration_ms
 from purgatory.service.client.backoff import backoff_s
 from purgatory.service.client.calls import Keeping
 from purgatory.service.client.trace_context import unwrap
@@ -27,10 +27,8 @@ from purgatory.service.gateway.messages import (
     ReturnRequest,
     TakeRequest,
     as_json,
-    seconds,
 )
 from purgatory.service.protocol import Finish, How, Keep, Lease, LeasedJob, LeaseEnd, Work
-from timingwheel.lowlevel import to_ms
 
 # See `backoff_s`; as for a `Worker`.
 _RETRY_DELAY_S: Final = 1.0
@@ -48,7 +46,7 @@ async def take(caller: Caller, data: TakeRequest, request: Request) -> LeasedJob
         data.max_attempts,
         duration_ms(data.lease, "lease"),
     )
-    wait = min(seconds(data.wait, "wait"), caller.max_wait)
+    wait = min(checked_seconds(data.wait, "wait"), caller.max_wait)
     taker = caller.takers.of(ask)
     jobs = await taker.take(data.limit, wait, _hanging_up(request))
     try:
@@ -96,9 +94,8 @@ async def give_back(caller: Caller, data: ReturnRequest) -> LeaseResults:
         if data.delay is not None:
             raise ValueError("delay comes with an error; expected none without")
         return await _end(caller, [_end_of(name, How.RETURNED) for name in data.leases])
-    delay = None if data.delay is None else seconds(data.delay, "delay")
     text = f"{data.error.type}: {data.error.message}" if data.error.message else data.error.type
-    return await _end(caller, [_failure(name, delay, text) for name in data.leases])
+    return await _end(caller, [_failure(name, data.delay, text) for name in data.leases])
 
 
 async def _end(caller: Caller, ends: list[LeaseEnd]) -> LeaseResults:
@@ -106,11 +103,11 @@ async def _end(caller: Caller, ends: list[LeaseEnd]) -> LeaseResults:
     return LeaseResults(await asyncio.gather(*map(caller.client.result_of, replies)))
 
 
-def _failure(name: str, delay: float | None, error: str) -> LeaseEnd:
+def _failure(name: str, delay: float | str | None, error: str) -> LeaseEnd:
     end = _end_of(name, How.FAILED)
     if delay is None:
         delay = backoff_s(max(1, _numbers(name)[2]), _RETRY_DELAY_S, _MAX_RETRY_DELAY_S)
-    end.delay_ms, end.error = to_ms(delay, "delay"), error
+    end.delay_ms, end.error = duration_ms(delay, "delay"), error
     return end
 
 

@@ -12,7 +12,6 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from purgatory.service.client.arguments import named_duration
 from purgatory.service.encoding import pack
 
 Report = TypeVar("Report", bound=Struct)
@@ -491,11 +490,6 @@ def as_json(value: Any) -> Raw:
         return Raw(msgspec.json.encode(bytes(value) if isinstance(value, Raw) else value))
     except (TypeError, ValueError, RecursionError):
         return Raw(msgspec.json.encode(base64.b64encode(pack(value)).decode("ascii")))
-
-
-def seconds(duration: float | str, name: str) -> float:
-    """Return a `Duration` in seconds. Raises ValueError."""
-    return named_duration(duration, name) if isinstance(duration, str) else duration
 
 
 def report(kind: type[Report], message: Any, **more: Any) -> Report:

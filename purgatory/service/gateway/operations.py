@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Raw
 
+from purgatory.service.client.arguments import duration_ms
 from purgatory.service.errors import OperationFailed, ServiceError
 from purgatory.service.gateway.callers import Caller
 from purgatory.service.gateway.endpoint import decoded, endpoint
@@ -23,7 +24,6 @@ from purgatory.service.gateway.messages import (
     PageLimit,
     Receipt,
     report,
-    seconds,
 )
 from purgatory.service.gateway.problems import ApiError, problem_of
 from purgatory.service.protocol import (
@@ -62,7 +62,7 @@ async def _submit_item(caller: Caller, item: Raw) -> Receipt:
 async def _submit(caller: Caller, wanted: OperationRequest) -> Receipt:
     receipt = await caller.client.submit(
         *wanted.keys,
-        timeout=seconds(wanted.timeout, "timeout"),
+        timeout=wanted.timeout,
         need=wanted.need,
         kind=wanted.kind,
         op_id=wanted.op_id,
@@ -116,9 +116,9 @@ async def look(caller: Caller, name: str) -> OperationReport:
 @endpoint("PATCH", "/v1/operations/{op_id}", Extend, "Extend an operation")
 async def extend(caller: Caller, name: str, data: ExtensionRequest) -> Done:
     """Restart the timeout of an operation, unless ended."""
-    timeout = seconds(data.timeout, "timeout")
+    duration_ms(data.timeout, "timeout")  # before a look
     await _status(caller, name)
-    return Done(await caller.client.extend(name, timeout))
+    return Done(await caller.client.extend(name, data.timeout))
 
 
 @endpoint("DELETE", "/v1/operations/{op_id}", Cancel, "Cancel an operation")
@@ -140,10 +140,10 @@ async def _status(caller: Caller, op_id: str) -> OperationStatus:
 @endpoint("POST", "/v1/keys/{key}", Complete, "Complete a key, or let it fail")
 async def change_key(caller: Caller, name: str, data: KeyChange) -> Count:
     """Return how many operations ended; with the answer it is on disk."""
-    client, hold = caller.client, seconds(data.hold, "hold")
+    client = caller.client
     if data.error is None:
-        return Count(await client.complete(name, data.value, limit=data.limit, hold=hold))
-    if data.value is not None or data.limit is not None or hold:
+        return Count(await client.complete(name, data.value, limit=data.limit, hold=data.hold))
+    if data.value is not None or data.limit is not None or duration_ms(data.hold, "hold"):
         raise ValueError("error comes alone; expected no value, limit or hold beside it")
     error = OperationFailed(data.error.type, data.error.message)
     return Count(await client.fail(name, error))

@@ -17,7 +17,6 @@ from purgatory.service.gateway.messages import (
     RepeatReport,
     RepeatRequest,
     report,
-    seconds,
 )
 from purgatory.service.gateway.problems import ApiError
 from purgatory.service.job_messages import (
@@ -79,7 +78,7 @@ async def declare(caller: Caller, name: str, data: RepeatRequest) -> RepeatRepor
         payload=data.payload,
         overlap=data.overlap,
         missed=data.missed,
-        jitter=seconds(data.jitter, "jitter"),
+        jitter=data.jitter,
     )
     return _report(await caller.client.result_of(reply))
 

@@ -54,7 +54,7 @@ def server_config(application: Any, **others: Any) -> uvicorn.Config:
         ws="none",
         lifespan="on",
         log_config=None,
-        log_level="warning",
+        log_level="error",  # else a stranger's bad request is a line
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=_GRACE,

@@ -208,7 +208,10 @@ def _application(
         return _json(status.read())
 
     async def metrics(request: Request) -> Response:
-        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        try:
+            encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        except TypeError:  # a version that is no number
+            encode, content_type = choose_encoder("")
         return Response(encode(registry), headers=_HEADERS | {"Content-Type": content_type})
 
     return Starlette(

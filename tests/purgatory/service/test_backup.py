@@ -7,6 +7,7 @@ import queue
 import sqlite3
 import stat
 import threading
+from pathlib import Path
 
 import pyarrow.dataset
 import pytest
@@ -16,6 +17,7 @@ from purgatory.cli import entry_point as cli
 from purgatory.service import Client, Config
 from purgatory.service.backup import back_up, restore
 from purgatory.service.daemon import ServiceDaemon
+from purgatory.service.store.sqlite.database_files import copy_database
 from purgatory.service.store.sqlite.schema import SCHEMA_VERSION
 from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 from tests.testing.eventually import eventually
@@ -171,6 +173,34 @@ def test_rows_that_came_after_the_database_was_copied(data, tmp_path, monkeypatc
 
     monkeypatch.setattr(SqliteStore, "last_numbers", before_the_last_operation)
     assert back_up(Config(data_dir=data), tmp_path / "backup").journal_files == 1
+
+
+def test_a_server_begins_meanwhile(data, tmp_path, monkeypatch):
+    """The copy is of one moment, though no server had the database before."""
+
+    def late(connection, target):
+        with ServiceDaemon(config(data)) as service, Client(service.server.address) as client:
+            for number in range(300):
+                client.defer("c", timeout=3600, op_id=f"{number}" * 100)
+            client.flush()
+        copy_database(connection, target)
+
+    monkeypatch.setattr("purgatory.service.backup.copy_database", late)
+    back_up(config(data), tmp_path / "backup")
+    assert states(tmp_path / "backup", ["waits", "done"]) == ["pending", "completed"]
+
+
+def test_an_empty_directory(data, tmp_path, monkeypatch):
+    """A link may name it; the working directory is refused: programs there would lose it."""
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to("there")
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(StoreError, match="here: is the working directory; expected a new or"):
+        back_up(config(data), Path())
+    back_up(config(data), Path("../link"))
+    assert (tmp_path / "there" / "purgatory.db").is_file()
+    assert (tmp_path / "link").is_symlink()
 
 
 def test_it_is_private(data, tmp_path):

@@ -174,10 +174,6 @@ class SharedStore(Store):
         """See `Store`."""
         self._write(lambda: self._rows.check_room(size))
 
-    def shift_times(self, by_ms: int, metadata: dict[str, Any]) -> None:
-        """See `Store`."""
-        self._write(lambda: self._rows.shift_times(by_ms, metadata))
-
     def trouble(self) -> str:
         """See `Store`."""
         return ""

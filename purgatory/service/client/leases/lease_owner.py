@@ -5,7 +5,12 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from purgatory.service.client.arguments import Duration, checked_filled, duration_ms
+from purgatory.service.client.arguments import (
+    Duration,
+    checked_filled,
+    checked_seconds,
+    duration_ms,
+)
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.client.leases.lease_calls import ASK_AGAIN_S, WAIT_MS, LeaseCalls
 from purgatory.service.client.leases.lease_keeper import KeptLease, end_of_lease
@@ -31,7 +36,7 @@ class LeaseTerms:
         #: Seconds; None: for ever.
         self.timeout_s: float | None = None
         if timeout is not None:
-            self.timeout_s = duration_ms(timeout, "timeout") / 1000
+            self.timeout_s = checked_seconds(timeout, "timeout")
 
     def deadline(self, now: float) -> float:
         """Return when the program waits no longer."""

@@ -48,8 +48,8 @@ IS_REPLICATED: Final = (
     "AND current_setting('synchronous_commit') IN ('on', 'remote_apply'))"
 )
 _REQUIRE_REPLICATED: Final = statement(f"SELECT 1 / {IS_REPLICATED}::int")
-# Of raising the epoch: a group half sent may hold the row.
-_LOCK_TIMEOUT: Final = Statement(b"SELECT set_config('lock_timeout', '300ms', true)")
+#: Of raising the epoch: a group half sent may hold the row.
+SHORT_LOCK: Final = Statement(b"SELECT set_config('lock_timeout', '300ms', true)")
 NO_NUMBERS: Final = JournalPosition(0, 0)
 
 
@@ -246,7 +246,7 @@ class Groups:
         )
         update = statement(sql, self._lease.holder.encode(), wire_int(self._lease.epoch))
         try:
-            results = self._database.run(session, [BEGIN, _LOCK_TIMEOUT, update, COMMIT])
+            results = self._database.run(session, [BEGIN, SHORT_LOCK, update, COMMIT])
         except StatementRefused as error:
             if error.code == LOCK_TIMEOUT:
                 self._end_own_sessions(session)

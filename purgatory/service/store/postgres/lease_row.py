@@ -20,6 +20,7 @@ from purgatory.service.store.postgres.groups import (
     BEGIN,
     COMMIT,
     IS_REPLICATED,
+    SHORT_LOCK,
     set_clock,
     wire_reading,
 )
@@ -101,7 +102,7 @@ class PostgresLeaseRow(LeaseRow):
         )
         return self._seen(self._run(read, _NOT_SYNCED, note, forget)[0])
 
-    def raise_epoch(self, seen: SeenLease, *, lock_timeout_ms: int = 300) -> SeenLease | None:
+    def raise_epoch(self, seen: SeenLease) -> SeenLease | None:
         sql = (
             f"UPDATE {self._row} SET epoch = epoch + 1, beat = beat + 1, holder = $4::text, "
             "address = $5::text, handover = false "
@@ -117,11 +118,8 @@ class PostgresLeaseRow(LeaseRow):
         leave = statement(
             f"DELETE FROM {self._members} WHERE holder = $1::text", self._holder.encode()
         )
-        lock = statement(
-            "SELECT set_config('lock_timeout', $1::text, true)", b"%dms" % lock_timeout_ms
-        )
         try:
-            results = self._run(BEGIN, lock, update, leave, COMMIT, is_write=True)
+            results = self._run(BEGIN, SHORT_LOCK, update, leave, COMMIT, is_write=True)
         except StatementRefused as error:
             if error.code == LOCK_TIMEOUT:
                 raise LeaseLocked(f"{self._database.where}: the lease is locked") from error

@@ -12,7 +12,7 @@ from purgatory.service.store.postgres.namespace import Namespace
 from purgatory.service.store.postgres.packed_tables import LAST, PackedTable, rewriting
 from purgatory.service.store.postgres.sessions.database import Database
 from purgatory.service.store.postgres.sessions.session import Statement, statement
-from purgatory.service.store.postgres.sessions.wire_values import Kind, wire_int
+from purgatory.service.store.postgres.sessions.wire_values import Kind
 from purgatory.service.store.rows import OperationBatch, StoredOperation
 from purgatory.service.store.table_store import OperationTable
 
@@ -70,17 +70,6 @@ class PostgresOperations(OperationTable):
     def rewriting(self) -> list[Statement]:
         """Rewrite some sparse rows; see `PackedTable`."""
         return rewriting(self._database, self.table, self.table.columns, _rewritten)
-
-    def shifting(self, by_ms: int, except_numbers: Sequence[int]) -> Iterator[Statement]:
-        """Move the submissions, and so the deadlines, but those of `except_numbers`."""
-        yield statement(
-            f"UPDATE {self.table.name} SET submitted_ms = submitted_ms + $1::int8", wire_int(by_ms)
-        )
-        if except_numbers:
-            unmoved = set(except_numbers)
-            sql = f"UPDATE {self.table.name} SET operations = $2::bytea WHERE first = $1::int8"
-            for row in map(_batch, self._database.rows(self.table.rows_of(except_numbers))):
-                yield statement(sql, wire_int(row.first), row.moved(by_ms, unmoved))
 
 
 def _rewritten(values: tuple[Any, ...], deleted: set[int]) -> dict[str, bytes]:

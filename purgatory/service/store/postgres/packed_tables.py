@@ -58,8 +58,9 @@ class PackedTable:
             f" FROM {self.name} WHERE first IN "
             f"(SELECT first FROM ({_ROW_OF.format(**fields)}) AS asked) ORDER BY first"
         )
-        #: First numbers of sparse rows.
+        #: First numbers of sparse rows, and of those that the open commit rewrites.
         self.sparse: set[int] = set()
+        self.rewritten: list[int] = []
 
     def insert(self, columns: Sequence[Sequence[object]]) -> Statement:
         """Add rows, a list for each column but `remaining`."""
@@ -133,11 +134,13 @@ Rewrite = Callable[[tuple[Any, ...], set[int]], dict[str, bytes]]
 def rewriting(
     database: Database, table: PackedTable, columns: str, rewrite: Rewrite
 ) -> list[Statement]:
-    """Read `columns` of some sparse rows; return statements that rewrite them."""
-    firsts = list(islice(table.sparse, _AT_ONCE))
+    """Read `columns` of some sparse rows; return statements that rewrite them.
+
+    They stay in `sparse` until committed.
+    """
+    firsts = table.rewritten = list(islice(table.sparse, _AT_ONCE))
     if not firsts:
         return []
-    table.sparse.difference_update(firsts)
     made: list[Statement] = []
     for row in database.rows(table.rows_of(firsts, columns)):
         deleted = {number for (number,) in database.rows(table.deleted(row[0], row[1]))}

@@ -115,8 +115,10 @@ class PostgresStore(TableStore):
         deletes: list[tuple[PackedTable, Statement]] = []
         statements = self._statements(changes, deletes)
         found = self._write(statements, self._last_of(changes))
-        for table, delete in deletes if found else ():
-            table.sparse.update(first for (first,) in found[statements.index(delete)])
+        for table, delete in deletes:
+            table.sparse.difference_update(table.rewritten)
+            if found:
+                table.sparse.update(first for (first,) in found[statements.index(delete)])
         if time.monotonic() - self._size_age_s > _SIZE_AGE_S:
             try:
                 self._look_at_size()
@@ -191,13 +193,6 @@ class PostgresStore(TableStore):
     def check_room(self, size: int) -> None:
         self._write([self._meta.fill_room(os.urandom(size))])  # zeros would be compressed
         self._write([self._meta.empty_room()])
-
-    def shift_times(self, by_ms: int, metadata: dict[str, Any]) -> None:
-        ended = [one.number for one in self.outcomes_without_results()]
-        made = [*self._operations.shifting(by_ms, ended), *self._small.shifting(by_ms, ended)]
-        metadata = metadata | self.remembered.shifted(by_ms)
-        self._write([*made, *self._metadata_statements(metadata)])
-        self.remembered.read_shift()
 
     # The start.
 

@@ -3,16 +3,16 @@
 Thread with the store.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import Any, Final, Literal
 
 from purgatory.service.store.changes import Changes
 from purgatory.service.store.postgres.namespace import Namespace
 from purgatory.service.store.postgres.sessions.session import Rows, Statement, statement
-from purgatory.service.store.postgres.sessions.wire_values import Kind, wire_int, wire_ints
+from purgatory.service.store.postgres.sessions.wire_values import Kind, wire_ints
 from purgatory.service.store.postgres.tables import KeyedTable
 from purgatory.service.store.rows import delete_early_attempts
-from purgatory.service.store.table_store import QUEUES, SHIFTED, TABLES, deleted_of
+from purgatory.service.store.table_store import QUEUES, TABLES, deleted_of
 
 # Of columns without whole numbers.
 _KINDS: Final[dict[str, Kind]] = {
@@ -112,13 +112,3 @@ class SmallTables:
     def sizes(self, table: Literal["progress", "held", "replies"]) -> Statement:
         """See `Store.sizes`."""
         return statement(_SIZES[table].format(self.by_name[table].name))
-
-    def shifting(self, by_ms: int, ended: Sequence[int]) -> Iterator[Statement]:
-        """Move times that still matter, but deadlines of `ended` operations."""
-        sql = (
-            f"UPDATE {self.by_name['deadlines'].name} SET deadline_ms = deadline_ms + $1::int8 "
-            "WHERE number <> ALL($2::int8[])"
-        )
-        yield statement(sql, wire_int(by_ms), wire_ints(ended))
-        for name in SHIFTED:
-            yield self.by_name[name].shift_times(by_ms)

@@ -13,7 +13,6 @@ from purgatory.service.store.postgres.sessions.wire_values import (
     array_parameters,
     column_type,
     wire_array,
-    wire_int,
 )
 from purgatory.service.store.table_store import TableShape
 
@@ -98,9 +97,3 @@ class KeyedTable:
                 values[at] = values[at].decode()
             found.append(tuple(values))
         return found
-
-    def shift_times(self, by_ms: int) -> Statement:
-        """Move the times that still matter."""
-        moved = ", ".join(f"{time} = {time} + $1::int8" for time in self._shape.times)
-        sql = f"UPDATE {self.name} SET {moved} {self._shape.moved}"
-        return statement(sql, wire_int(by_ms))

@@ -216,7 +216,7 @@ class SqliteStore(TableStore):
             self._outcomes.run(self._connection.execute, changes.outcomes)
 
     def _write_others(self, changes: Changes) -> None:
-        if changes.delete_operations:
+        if changes.delete_operations or changes.delete_outcomes:
             self._delete(changes)
         for name, rows in self._rows_of(changes):
             self._tables[name].write(rows)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from purgatory.service.client.arguments import (
+    checked_seconds,
     checked_text,
     checked_texts,
     duration_ms,
@@ -31,6 +32,14 @@ from purgatory.service.client.arguments import (
 def test_durations(duration, ms):
     """Seconds, a timedelta or a text, in milliseconds, rounded up."""
     assert duration_ms(duration, "delay") == ms
+
+
+@pytest.mark.parametrize("duration", [1e12, 10**12, timedelta(seconds=10**12), "1000000000000s"])
+def test_durations_beyond_146_years(duration):
+    """A server's refusal shows the whole duration; a wait of the program takes 146 years."""
+    assert duration_ms(duration, "delay") == 10**15
+    assert checked_seconds(duration, "timeout") == 4_611_686_018.428
+    assert duration_ms(timedelta.max, "delay") == 86_400_000_000_000_000
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,11 @@
 """The routes of a gateway: unknown ones, other methods, pages of other sites."""
 
+import socket
+
 import pytest
+
+from tests.testing.eventually import eventually
+from tests.testing.purgatory_harness import HANG
 
 
 @pytest.mark.parametrize("path", ["/", "/v1/nothing", "/v1/keys", "/v2/operations"])
@@ -67,3 +72,20 @@ def test_head_of_a_stream(shop):
     answer = shop.head("/v1/outcomes/stream")
     assert (answer.status_code, answer.content) == (200, b"")
     assert answer.headers["content-type"].startswith("text/event-stream")
+
+
+def test_a_program_that_hangs_up_within_a_body(gateway, shop, caplog):
+    """It is no failure of the gateway: nothing is logged, and no answer is counted."""
+    host, port = gateway.url.removeprefix("http://").split(":")
+    head = f"POST /v1/operations HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n"
+    head += f"Authorization: {shop.headers['Authorization']}\r\n\r\n"
+
+    def is_open(count):
+        return f"purgatory_gateway_open_requests {count}.0" in shop.get("/metrics").text
+
+    with socket.create_connection((host, int(port)), HANG) as peer:
+        peer.sendall(head.encode() + b"{")
+        eventually(lambda: is_open(2))  # the other one asks
+    eventually(lambda: is_open(1))
+    assert 'method="POST"' not in shop.get("/metrics").text
+    assert not caplog.records

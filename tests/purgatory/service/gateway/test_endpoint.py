@@ -75,6 +75,13 @@ def test_bad_queries(shop, path, reason):
     assert reason in answer.json()["message"]
 
 
+def test_a_bad_header(shop):
+    """The reason has the header's name."""
+    answer = shop.get("/v1/outcomes/stream", headers={"Last-Event-ID": "1" * 21})
+    assert answer.status_code == 400
+    assert answer.json()["message"].startswith("Last-Event-ID: expected a string of length 20")
+
+
 def test_texts_that_look_like_nothing(shop):
     """In a query "null" is a kind as any."""
     shop.post("/v1/jobs", json={"delay": 60, "kind": "null", "job_id": "a"})
@@ -117,6 +124,24 @@ def test_what_is_no_json(shop, body):
     assert (answer.status_code, answer.json()["code"]) == (400, "malformed")
     expected = "is an array" if body[:1] == b"[" else "is no JSON: " if body else "is empty; "
     assert answer.json()["message"].startswith(f"the body {expected}")
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b'{"keys": ["\\ud800"]}', "a text has half a surrogate pair"),
+        (b'{"keys": ["k"], "payload": "\\uDBFF"}', "a text has half a surrogate pair"),
+        (b'{"keys": ["\\ud800', "Input data was truncated"),
+        (b'{"keys": ["k"', "Input data was truncated"),
+    ],
+)
+def test_half_a_surrogate_pair(shop, body, reason):
+    """It is no cut text: the reason says what is wrong."""
+    answer = shop.post("/v1/operations", content=body)
+    assert (answer.status_code, answer.json()["code"]) == (400, "malformed")
+    assert answer.json()["message"] == f"the body is no JSON: {reason}"
+    items = b'{"operations": [' + body + b"]}"
+    assert reason in shop.post("/v1/batch/operations", content=items).text
 
 
 def test_an_unknown_path_or_method(shop):

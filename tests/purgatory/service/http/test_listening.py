@@ -29,6 +29,15 @@ def web():
         yield web
 
 
+@pytest.mark.parametrize("field", ["Upgrade: h2c\r\nConnection: Upgrade", "Content-Length: -1"])
+def test_strangers_write_no_lines(web, field, caplog):
+    """Neither a request for another protocol nor a request that is no HTTP is logged."""
+    with socket.create_connection((web.addr, web.port), HANG) as peer:
+        peer.sendall(f"GET /healthz HTTP/1.1\r\nHost: localhost\r\n{field}\r\n\r\n".encode())
+        assert peer.recv(1000).startswith(b"HTTP/1.1 ")
+    assert not caplog.records
+
+
 def test_answers_do_not_wait_for_acknowledgements():
     """Connections send small parts at once: each answer has a head and a body."""
     with listening.listen("127.0.0.1:0") as listener:

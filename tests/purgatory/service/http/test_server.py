@@ -112,6 +112,12 @@ class TestPaths:
         assert headers["content-type"].startswith("application/openmetrics-text")
         assert body.endswith("# EOF\n")
 
+    @pytest.mark.parametrize("kind", ["text/plain", "application/openmetrics-text"])
+    def test_metrics_in_an_unknown_version(self, web, kind):
+        """The answer is the older text format."""
+        status, headers, _ = ask(web, "/metrics", headers={"accept": f"{kind}; version=x"}.items())
+        assert (status, headers["content-type"].split(";")[0]) == (200, "text/plain")
+
     def test_history(self, bench, web):
         """Rows are oldest first; the first is recorded when the server starts."""
         bench.purgatory.defer("k")

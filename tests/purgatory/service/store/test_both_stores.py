@@ -19,10 +19,6 @@ def test_they_have_the_same(postgres, seed):
         model.commit(changes)
         store.commit(changes)
         if count % 10 == 9:
-            if commits.maybe():
-                by_ms = commits.dice.randrange(-50, 50)
-                model.shift_times(by_ms, {})
-                store.shift_times(by_ms, {})
             store.close()
             store = open_store(postgres.url)
             assert everything(store) == everything(model)

@@ -29,6 +29,8 @@ from tests.testing.changes import changes_of
 
 #: A text that databases may trip over.
 ODD = "a\0b'\"\\ü\U0001f600"
+#: Only such a store moves times.
+WITHOUT_A_CLOCK = pytest.mark.parametrize("place", ["sqlite"], indirect=True)
 #: A list of two that ends after the first.
 CUT = b"\x92\x01"
 
@@ -188,6 +190,12 @@ class TestOutcomes:
         assert [row.seq for row in store.outcomes_without_results(after=1)] == [2]
         assert store.outcomes_by_seqs([]) == []
 
+    def test_are_deleted_without_operations(self, store):
+        """A copy writes the last number, and deletes the row, though no operation has existed."""
+        store.commit(changes_of(outcomes=outcome(5, 0)))
+        store.commit(changes_of(delete_outcomes=[5]))
+        assert (seqs(store), store.last_numbers().outcomes) == ([], 5)
+
     @pytest.mark.parametrize("count", [1, 255, 256, 257, 1700])
     def test_any_number(self, store, count):
         """Each is written once, and keeps its values."""
@@ -286,10 +294,8 @@ class TestJobs:
                 2: [StoredAttempt(2, 1, 1, 3, 4, "v", "x")],
             }
         store = place.open()
-        store.shift_times(1000, {})
         store.commit(changes_of(delete_operations=[1], delete_outcomes=[1]))
         assert [*store.attempts([1, 2])] == [2]
-        assert store.attempts([2])[2][0].ended_ms == 4
 
     def test_two_rows_of_one_job(self, store):
         """The last one of a commit counts."""
@@ -483,6 +489,7 @@ class TestRemembered:
         assert table.due(300, 9) == [(2, 1)]
         assert table.counts()[0] == 1
 
+    @WITHOUT_A_CLOCK
     def test_times_are_moved(self, store, place):
         """Those of rows from before and after."""
         store.commit(remembered([(1, 100)]))
@@ -510,6 +517,7 @@ class TestRemembered:
             store.commit(remembered([(count + 1, 100)], shards=[(count, 5, b"")]))
 
 
+@WITHOUT_A_CLOCK
 class TestTimes:
     def test_of_what_waits(self, store, place):
         """They are moved; those of operations that have ended stay."""
@@ -520,6 +528,7 @@ class TestTimes:
                 deadlines=[1, 3000, 2, 4000],
                 held=["k", 1, 5, 105, -1, b"\x01"],
                 jobs=[1, 0, 1, 700, ""],
+                attempts=[1, 0, 1, 3, 4, "w", "E"],
                 replies=["s", 1, 100, b"r"],
                 named_leases=["a", "x", 1, 500],
                 repeats=["c", "calendar", 9, 0, 0, 0, 0, b"", "c", "every", 9, 0, 0, 0, 60, b""],
@@ -531,6 +540,7 @@ class TestTimes:
             assert times == [(51, 3050), (1, 4000), (51, 1050), (51, 1050)]
             assert each.held_events()[0][1][1:3] == (55, 155)
             assert each.job_rows([1])[1][2] == 750
+            assert each.attempts([1])[1][0].ended_ms == 4
             assert each.replies()[0][2] == 150
             assert each.named_leases()[0][3] == 550
             assert [row.next_ms for row in each.repeats()] == [9, 59]

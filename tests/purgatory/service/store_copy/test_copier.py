@@ -6,6 +6,7 @@ import pytest
 from msgspec import Raw
 
 from purgatory.errors import StoreError
+from purgatory.service.store.contract import SKIPPED
 from purgatory.service.store.rows import MAX_BATCH, OperationBatch, Options
 from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 from purgatory.service.store_copy.copier import StoreCopier, batches_of, check_empty
@@ -32,6 +33,14 @@ def test_a_store_without_anything():
     with closing(SqliteStore(None)) as source, closing(SqliteStore(None)) as target:
         check_empty(target)
         assert StoreCopier(source, target).run() == (0, 0, 0)
+
+
+def test_numbers_without_operations():
+    """An empty server that was restored from a backup has skipped numbers, and no outcome."""
+    with closing(SqliteStore(None)) as source, closing(SqliteStore(None)) as target:
+        source.skip_outcome_numbers(SKIPPED)
+        StoreCopier(source, target).run()
+        assert everything(target) == everything(source)
 
 
 def test_what_is_not_empty():

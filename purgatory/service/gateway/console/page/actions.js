@@ -41,28 +41,22 @@ function described(wanted) {
 }
 
 // Count first, and ask: the count is of this moment.
-async function many(wanted, states, verb, ask, done) {
-  const counts = (await get("/v1/counts", wanted)).states;
-  const count = total(counts, ...states);
-  if (!count) return notice(`There is no job to ${verb} with ${described(wanted)}.`, "bad");
-  const jobs = counted(count, "job");
-  const text = `${described(wanted)}. Counted just now; all that match at that moment are changed.`;
-  if (!(await confirmed(`${ask} ${jobs}?`, text, `${ask} ${jobs}`, "Leave them"))) return;
-  const answer = await change("POST", `/v1/batch/jobs/${verb}`, wanted);
+async function many(verb, noun, states, wanted, body, note, done) {
+  const count = total((await get("/v1/counts", wanted)).states, ...states);
+  if (!count) return notice(`There is no ${noun} to ${verb.toLowerCase()} with ${described(wanted)}.`, "bad");
+  const ask = `${verb} ${counted(count, noun)}`;
+  if (!(await confirmed(`${ask}?`, `${described(wanted)}. ${note}`, ask, "Leave them"))) return;
+  const answer = await change("POST", `/v1/batch/jobs/${verb.toLowerCase()}`, body);
   notice(`${counted(answer.count, "job")} ${done}. On disk.`);
 }
 
 export async function cancelMatching(wanted) {
-  await many(wanted, ALIVE, "cancel", "Cancel", "cancelled");
+  await many("Cancel", "job", ALIVE, wanted, wanted, "Counted just now; all that match at that moment are changed.", "cancelled");
 }
 
 export async function retryMatching({ state: _, ...wanted }) {
   const dead = { ...wanted, state: "dead" };
-  const counts = (await get("/v1/counts", dead)).states;
-  const jobs = counted(total(counts, "dead"), "dead job");
-  if (!(await confirmed(`Retry ${jobs}?`, `${described(dead)}. Each is tried again from its first attempt.`, `Retry ${jobs}`, "Leave them"))) return;
-  const answer = await change("POST", "/v1/batch/jobs/retry", wanted);
-  notice(`${counted(answer.count, "job")} tried again. On disk.`);
+  await many("Retry", "dead job", ["dead"], dead, wanted, "Each is tried again from its first attempt.", "tried again");
 }
 
 export async function changeLimits(kind, limits, words) {

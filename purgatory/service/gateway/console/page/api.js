@@ -1,4 +1,5 @@
 // Requests to the gateway that served this page, each with the token in a header.
+import { parsed } from "./format.js";
 import { queryOf } from "./route.js";
 import { session } from "./session.js";
 
@@ -13,8 +14,9 @@ export class Refusal extends Error {
 
 export const path = (...parts) => `/v1/${parts.map(encodeURIComponent).join("/")}`;
 
-// Send a request. Throws Refusal, and AbortError.
+// Send a request; a body that is a text is sent as it is. Throws Refusal, and AbortError.
 export async function send(method, where, { query = {}, body, signal } = {}) {
+  if (/[^!-~]/.test(session.token)) throw new Refusal(401, "token", "A token has no such characters."); // no header can
   const headers = { Authorization: `Bearer ${session.token}` };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response;
@@ -22,7 +24,7 @@ export async function send(method, where, { query = {}, body, signal } = {}) {
     response = await fetch(where + queryOf(query), {
       method,
       headers,
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body: typeof body === "object" ? JSON.stringify(body) : body,
       signal,
       cache: "no-store",
       credentials: "omit",
@@ -43,7 +45,20 @@ async function refusal(response) {
 }
 
 export async function get(where, query, signal) {
-  return (await send("GET", where, { query, signal })).json();
+  return parsed(await (await send("GET", where, { query, signal })).text());
+}
+
+// Read so many pages of a list: its rows, and the cursor of the next page. A page may be empty though there are more.
+export async function read(list, query, pages, signal) {
+  const rows = [];
+  let cursor;
+  for (let page = 0; page < pages && cursor !== null;) {
+    const found = await get(path(list), { ...query, cursor }, signal);
+    rows.push(...found[list]);
+    cursor = found.cursor;
+    if (found[list].length) page += 1;
+  }
+  return [rows, cursor];
 }
 
 export async function change(method, where, body) {

@@ -31,17 +31,25 @@ export const both = (ms) => (ms ? `${moment(ms)} ${zone(ms)} (${distance(ms)})` 
 
 export const between = (begun, ended) => (begun === null ? "" : duration(Math.max(0, (ended ?? Date.now()) - begun)));
 
-export const pretty = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
+const isExact = (number, source) => !Number.isInteger(number) || Number.isSafeInteger(number) || !/^-?\d+$/.test(source);
+
+// The gateway's JSON; integers that a number cannot hold are BigInts, as far as the browser tells what was written.
+export const parsed = (text) => JSON.parse(text, (_, found, { source } = {}) => (isExact(found, source) ? found : BigInt(source)));
+
+const written = (_, found) => (typeof found === "bigint" ? JSON.rawJSON(found) : found);
+
+export const pretty = (value) => (typeof value === "string" ? value : JSON.stringify(value, written, 2));
 
 export const total = (states, ...names) => names.reduce((sum, name) => sum + (states[name] ?? 0), 0);
 
-// A value that was typed: JSON, or else a text; nothing is null.
-export function value(text) {
-  if (text.trim() === "") return null;
+// The JSON of a value that was typed: JSON, as it was typed, or else a text; nothing is null.
+export function json(text) {
+  if (text.trim() === "") return "null";
   try {
-    return JSON.parse(text);
-  } catch {
+    JSON.parse(text);
     return text;
+  } catch {
+    return JSON.stringify(text);
   }
 }
 

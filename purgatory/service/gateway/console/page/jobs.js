@@ -1,6 +1,6 @@
 // The list of jobs: by state, kind, tag and client; due or newest first; page by page.
 import { cancelMatching, retryMatching } from "./actions.js";
-import { get } from "./api.js";
+import { get, read } from "./api.js";
 import { counted, distance, moment, total, whole } from "./format.js";
 import { go, hash } from "./route.js";
 import { session } from "./session.js";
@@ -9,7 +9,6 @@ import { badge, button, choice, element, field, form, pageSize, redrawn, table }
 const STATES = ["scheduled", "ready", "running", "retrying", "done", "dead", "cancelled"];
 const DUE_FIRST = new Set(["scheduled", "ready", "retrying"]);
 const HEAD = ["Job", "State", "Kind", "Client", "Due, or ended", "Tries", "Error, or why"];
-const PAGE = pageSize;
 
 export function jobsView({ order, ...filter }) {
   order ??= DUE_FIRST.has(filter.state) ? "due" : "newest";
@@ -28,22 +27,10 @@ export function jobsView({ order, ...filter }) {
     redrawn(chips, link("", total(states, ...STATES)), ...STATES.map((state) => link(state, states[state] ?? 0)));
   }
 
-  async function load(signal) {
-    const jobs = [];
-    let cursor;
-    for (let page = 0; page < pages && cursor !== null;) {
-      const found = await get("/v1/jobs", { ...filter, order, limit: PAGE, cursor }, signal);
-      jobs.push(...found.jobs);
-      cursor = found.cursor;
-      if (found.jobs.length) page += 1; // a page may be empty though there are more
-    }
-    return { jobs, cursor };
-  }
-
   async function refresh() {
     controller.abort();
     controller = new AbortController();
-    const { jobs, cursor } = await load(controller.signal);
+    const [jobs, cursor] = await read("jobs", { ...filter, order, limit: pageSize }, pages, controller.signal);
     const more = cursor === null ? [] : [button("More", async () => { pages += 1; await refresh(); }, { "data-key": "more" })];
     const text = jobs.length ? `${counted(jobs.length, "job")} shown${cursor === null ? "" : "; there are more"}` : Object.keys(filter).length ? "No job matches." : "There are no jobs.";
     redrawn(list, table("Jobs", HEAD, jobs.map(cells)), element("p", { class: "lead" }, text), ...more);

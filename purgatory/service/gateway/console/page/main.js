@@ -57,12 +57,13 @@ function signIn(message = "") {
 
 // Run work of a view; a token that is no longer good leads to the sign-in.
 async function guarded(work) {
+  const view = shown;
   try {
     await work();
   } catch (error) {
-    if (error.name === "AbortError") return;
+    if (error.name === "AbortError" || view !== shown) return; // the user has left the view
     if (error.status === 401) return signIn("The gateway does not know this token, or it was revoked.");
-    if (error.status === 404 || error.status === 403 || error.status === 400) return failed(error);
+    if ([400, 403, 404].includes(error.status) || !main.childElementCount) return failed(error);
     notice(error.message, "bad");
   }
 }

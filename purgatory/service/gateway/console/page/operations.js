@@ -1,5 +1,5 @@
 // The list of operations, newest or oldest first: by state, kind, key and client; page by page.
-import { get } from "./api.js";
+import { read } from "./api.js";
 import { counted, distance, moment, total, whole } from "./format.js";
 import { go, hash } from "./route.js";
 import { session } from "./session.js";
@@ -7,7 +7,6 @@ import { badge, button, choice, element, field, form, pageSize, redrawn, table }
 
 const STATES = ["", "pending", "completed", "failed", "expired", "cancelled"];
 const HEAD = ["Operation", "State", "Kind", "Client", "Waits for", "Deadline, or end"];
-const PAGE = pageSize;
 
 export function operationsView({ order = "newest", ...filter }) {
   const states = element("nav", { class: "chips", "aria-label": "States" });
@@ -15,28 +14,15 @@ export function operationsView({ order = "newest", ...filter }) {
   let pages = 1;
 
   async function refresh() {
-    const found = await operations({ ...filter, order }, pages);
-    const more = found.cursor === null ? [] : [button("More", async () => { pages += 1; await refresh(); }, { "data-key": "more" })];
-    const text = found.operations.length ? `${counted(found.operations.length, "operation")} shown${more.length ? "; there are more" : ""}` : Object.values(filter).some(Boolean) ? "No operation matches." : "There are no operations.";
-    redrawn(list, operationTable(found.operations), element("p", { class: "lead" }, text), ...more);
+    const [found, cursor] = await read("operations", { ...filter, order, limit: pageSize }, pages);
+    const more = cursor === null ? [] : [button("More", async () => { pages += 1; await refresh(); }, { "data-key": "more" })];
+    const text = found.length ? `${counted(found.length, "operation")} shown${more.length ? "; there are more" : ""}` : Object.values(filter).some(Boolean) ? "No operation matches." : "There are no operations.";
+    redrawn(list, operationTable(found), element("p", { class: "lead" }, text), ...more);
   }
 
   redrawn(states, ...chips(filter, {}));
   return { title: "Operations", nodes: [find(), states, filters(filter, order), list], refresh,
     async counted(all) { redrawn(states, ...chips(filter, all.operations)); } };
-}
-
-// Read so many pages; a page may be empty though there are more.
-export async function operations(filter, pages = 1) {
-  const found = [];
-  let cursor;
-  for (let page = 0; page < pages && cursor !== null;) {
-    const answer = await get("/v1/operations", { ...filter, limit: PAGE, cursor });
-    found.push(...answer.operations);
-    cursor = answer.cursor;
-    if (answer.operations.length) page += 1;
-  }
-  return { operations: found, cursor };
 }
 
 export const operationTable = (found) => table("Operations", HEAD, found.map(cells));

@@ -1,6 +1,6 @@
 // Repeats: jobs by the calendar or at intervals, with their next times.
 import { changeRepeat, deleteRepeat } from "./actions.js";
-import { get } from "./api.js";
+import { read } from "./api.js";
 import { both, counted, duration, whole } from "./format.js";
 import { session } from "./session.js";
 import { button, element, redrawn, table } from "./widgets.js";
@@ -13,13 +13,7 @@ export function repeatsView() {
   let pages = 1;
 
   async function refresh() {
-    const found = [];
-    let cursor;
-    for (let page = 0; page < pages && cursor !== null; page += 1) {
-      const answer = await get("/v1/repeats", { client: session.access.sees_all ? "*" : undefined, limit: PAGE, cursor });
-      found.push(...answer.repeats);
-      cursor = answer.cursor;
-    }
+    const [found, cursor] = await read("repeats", { client: session.access.sees_all ? "*" : undefined, limit: PAGE }, pages);
     const head = session.may("submit") ? HEAD : HEAD.slice(0, -1);
     const more = cursor === null ? [] : [button("More", async () => { pages += 1; await refresh(); }, { "data-key": "more" })];
     const text = found.length ? `${counted(found.length, "repeat")} shown` : "There are no repeats.";

@@ -56,10 +56,16 @@ def _hosts(settings: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def shown_url(url: str) -> str:
-    """Return hosts and database of a URL, without a password."""
+    """Return hosts, ports and database of a URL, without a password."""
     try:
         settings = conninfo_to_dict(url)
     except (Error, ValueError):
         return "postgresql://"
-    hosts = settings.get("host") or settings.get("hostaddr") or ""
+    hosts = ",".join(map(_shown_host, _hosts(settings)))
     return f"postgresql://{hosts}/{settings.get('dbname') or ''}"
+
+
+def _shown_host(one: dict[str, str]) -> str:
+    host, port = one.get("host") or one.get("hostaddr") or "", one.get("port")
+    host = f"[{host}]" if ":" in host else host
+    return f"{host}:{port}" if port else host

@@ -89,7 +89,6 @@ class TestFence:
         for write in (
             lambda: store.set_metadata({"a": 1}),
             lambda: store.check_room(5),
-            lambda: store.shift_times(5, {}),
         ):
             with pytest.raises(StoreFenced):
                 write()

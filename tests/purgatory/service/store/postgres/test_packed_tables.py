@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 from msgspec import Raw
 
+from purgatory.errors import StoreError
 from purgatory.service.store.postgres.packed_tables import _AT_ONCE, rewriting
 from purgatory.service.store.rows import MAX_BATCH, OperationBatch
 from tests.testing.changes import changes_of
@@ -60,6 +61,21 @@ def test_half_of_a_row(postgres):
     store.close()
 
 
+def test_a_commit_that_is_refused(postgres):
+    """The next commit that deletes writes the row anew."""
+    store = open_store(postgres.url)
+    store.commit(submit(100))
+    store.commit(deleted(range(1, 61)))
+    refused = deleted([61])
+    refused.operations = submit(1).operations  # their number is taken
+    with pytest.raises(StoreError, match="cannot write"):
+        store.commit(refused)
+    assert counts(postgres) == [([(100, 40)], 60)] * 2
+    store.commit(deleted([61]))
+    assert counts(postgres) == [([(40, 39)], 1)] * 2
+    store.close()
+
+
 def test_after_another_start(postgres):
     """A sparse row is found by the next server, too."""
     store = open_store(postgres.url)
@@ -99,5 +115,6 @@ def test_how_many_rows_a_commit_rewrites(count):
         made = rewriting(database, table, "", lambda row, deleted: {})
         assert len(made) == 2 * min(_AT_ONCE, count - len(rewritten))
         rewritten += made[::2]
+        table.sparse.difference_update(table.rewritten)
     assert sorted(rewritten) == list(range(count))
     assert rewriting(database, table, "", lambda row, deleted: {}) == []

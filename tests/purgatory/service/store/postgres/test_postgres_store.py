@@ -18,7 +18,7 @@ from tests.testing.changes import changes_of
 from tests.testing.held_lease import open_store
 from tests.testing.store_reads import READS, REMEMBERED
 
-WRITES = {"commit", "set_metadata", "skip_outcome_numbers", "check_room", "shift_times"}
+WRITES = {"commit", "set_metadata", "skip_outcome_numbers", "check_room"}
 #: What asks no database, or ends the store.
 OTHERS = {"trouble", "stored_bytes", "stop", "close"}
 

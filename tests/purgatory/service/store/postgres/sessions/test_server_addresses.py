@@ -64,7 +64,16 @@ def test_not_a_url(url):
 
 
 def test_what_is_shown():
-    """Hosts and database, but no password."""
-    assert shown_url("postgresql://u:secret@a,b/d") == "postgresql://a,b/d"
+    """Hosts with their ports, and the database, but no password."""
+    for given, shown in (
+        ("a,b/d", "a,b/d"),
+        ("a:5433/d", "a:5433/d"),
+        ("a,b:5433/d", "a,b:5433/d"),
+        ("a,b/d?port=5433", "a:5433,b:5433/d"),
+        ("[::1]:5433/d", "[::1]:5433/d"),
+        ("/d?hostaddr=10.0.0.1", "10.0.0.1/d"),
+        ("", "/"),
+    ):
+        assert shown_url(f"postgresql://u:secret@{given}") == f"postgresql://{shown}"
     for url in ("postgresql://u:secret@a:b:c/d?x", "postgresql://u:secret\udcff@a/d"):
         assert "secret" not in shown_url(url)
