@@ -59,7 +59,8 @@ class KindSummary(NamedTuple):
 
     `submitted`: None without a table of operations. `timeouts_ms`: the shortest, the median and the
     longest. `now`: the estimated effect of these timeouts, with the median as `timeout_ms`.
-    `completed_waited_ms`: empty without a completion.
+    `completed_waited_ms`: empty without a completion. `lateness_ms`: of the expired, empty without
+    one; other outcomes have no due time to be late for.
     """
 
     kind: Kind

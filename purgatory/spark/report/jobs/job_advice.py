@@ -75,8 +75,20 @@ def dead_jobs(report: JobsReport, summary: JobSummary) -> Advice | None:
     return Advice(
         f"{summary.kind}: {count(dead)} of {count(ended)} ends were dead",
         f"{cause}Once the cause is gone, those that are still dead can be tried again: "
-        f"purgatory jobs retry --kind {quote(formatting.name(summary.kind.name or ''))}",
+        f"purgatory jobs retry --kind={_shell_word(summary.kind.name or '')}",
     )
+
+
+def _shell_word(text: str) -> str:
+    """Return the exact text as a word of a shell, in printable characters."""
+    if text.isprintable():
+        return quote(text)
+    letters = (one if one.isprintable() and one not in "'\\" else _octal(one) for one in text)
+    return f"$'{''.join(letters)}'"
+
+
+def _octal(letter: str) -> str:
+    return "".join(f"\\{byte:03o}" for byte in letter.encode("utf-8", "surrogatepass"))
 
 
 def _error(error: str) -> str:

@@ -136,7 +136,7 @@ def stale(kind, found, of):
 N, S, D = r"([\d,]+)", r"((?:[<>] )?[\d.]+ %)", r"([\d.]+ (?:ms|s|min|h|d))"
 PATTERNS = {
     rf"(\w+): {N} of {N} ends were dead {S} of them with “(.*)”\. Once the cause is gone, those "
-    r"that are still dead can be tried again: purgatory jobs retry --kind \w+": dead,
+    r"that are still dead can be tried again: purgatory jobs retry --kind=\w+": dead,
     rf"(\w+): {N} of {N} jobs were not begun in time They were cancelled for their start_within\. "
     r"More workers, or a longer start_within, would have them run\.": stale,
     rf"(\w+): a tenth of the jobs began about {D} late or later Half of them began within about "

@@ -1,5 +1,7 @@
 """Each rule speaks when it has reason to, and is silent otherwise."""
 
+import subprocess
+
 import pytest
 
 from purgatory.cli.entry_point import make_parser
@@ -34,6 +36,27 @@ class TestDeadJobs:
         assert why.startswith("80 % of them with “ValueError: no”. Once the cause is gone")
         command = why.rpartition(": purgatory ")[2].split()
         assert make_parser().parse_args(command).run
+
+    @pytest.mark.parametrize(
+        "kind",
+        [
+            "",
+            "-x",
+            "it's $HOME",
+            "a\nb\\'c\t9",
+            "\N{NO-BREAK SPACE}\N{RIGHT-TO-LEFT OVERRIDE}é",
+            "x" * 99,
+        ],
+    )
+    def test_a_shell_reads_the_exact_kind(self, kind):
+        """The command is one printable line, whatever the name."""
+        _, why = said(job_advice.dead_jobs, many(10, kind=kind, **DEAD))
+        assert why.isprintable()
+        words = subprocess.check_output(
+            ["bash", "-c", f"printf '%s\\0' {why.rpartition(': purgatory ')[2]}"]
+        )
+        arguments = make_parser().parse_args(words.decode().split("\0")[:-1])
+        assert arguments.kind == kind
 
     @pytest.mark.parametrize(
         "rows",
