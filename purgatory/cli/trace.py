@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from purgatory.cli.options import SubParsers, add_command, add_group
 from purgatory.cli.output import say
+from purgatory.cli.process import leaving_on_sigterm
 from purgatory.cli.progress import progress_shown
 from purgatory.printable import counted
 from purgatory.trace.errors import SkippedRows, TraceError
@@ -55,7 +56,7 @@ def add_parsers(subparsers: SubParsers) -> None:
 
 def _flights(arguments: argparse.Namespace) -> int:
     check_outputs({"DIR": arguments.directory}, ())
-    with progress_shown(lambda: "reading a year of flights"):
+    with leaving_on_sigterm(), progress_shown(lambda: "reading a year of flights"):
         written = write_flights(arguments.directory)
     say(
         f"{arguments.directory}: {counted(written.operations, 'operation')}, "
@@ -87,6 +88,7 @@ def _convert(arguments: argparse.Namespace) -> int:
     table = table_of(arguments.source)
     skipped = SkippedRows()
     with (
+        leaving_on_sigterm(),
         Writer(arguments.target, table) as out,
         Reader(arguments.source, table, skipped if arguments.skip_bad else None) as rows,
     ):
