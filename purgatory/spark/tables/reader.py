@@ -36,7 +36,6 @@ from purgatory.spark.tables.line_parser import (
     CSV,
     FAULT,
     FILE,
-    JSON,
     PLACE,
     SHOWN,
     LineParser,
@@ -61,11 +60,11 @@ from purgatory.spark.tables.timestamps import (
     ms_of_nanoseconds,
 )
 from purgatory.trace.errors import BadValue, TraceError
+from purgatory.trace.formats import KNOWN, find_format
 from purgatory.trace.tables import Table, table_named
 from purgatory.trace.text_formats import CsvRowReader, is_binary, object_of
 
 PARQUET: Final = "parquet"
-FORMATS: Final = {".parquet": PARQUET, ".csv": CSV, ".jsonl": JSON, ".ndjson": JSON, ".json": JSON}
 _IN_SEQUENCE: Final = (EVENTS_TABLE, EXTENSIONS_TABLE)
 
 _NUMBERS: Final = StructType([StructField("_number", LongType()), StructField(FILE, StringType())])
@@ -116,9 +115,8 @@ def find_files(spark: SparkSession, path: str) -> TraceFiles:
             _check_not_empty(name, kind, below[name])
             by_format.setdefault(kind, []).append(name)
     if not by_format and not _are_empty_tables(file_system, roots, below):
-        known = ", ".join(FORMATS)
         raise TableError(
-            f"{path}: no file with a suffix of {known}, or .gz after one of the text formats"
+            f"{path}: no file with a suffix of {KNOWN}, or .gz after one of the text formats"
         )
     return TraceFiles([name for name in order if format_of(name)], by_format)
 
@@ -172,9 +170,8 @@ def _files_below(
 
 def format_of(name: str) -> str | None:
     """Return the format that a file's name indicates, or None."""
-    match = re.search(r"(\.[a-z]+)(\.gz)?$", name, re.IGNORECASE)
-    kind = FORMATS.get(match[1].lower()) if match else None
-    return None if match and match[2] and kind == PARQUET else kind
+    found = find_format(Path(name))
+    return None if found is None else found.name
 
 
 def _check_not_empty(name: str, kind: str, size: int) -> None:
