@@ -161,10 +161,11 @@ class Finding(NamedTuple):
 
 
 class Advice(NamedTuple):
-    """One thing to do, and why."""
+    """One thing to do, and why; `command`: to be copied as it is, in printable characters."""
 
     what: str
     why: str
+    command: str = ""
 
 
 class EndCount(NamedTuple):
