@@ -1,7 +1,7 @@
 """`purgatory trace`: make, check and convert traces."""
 
 import argparse
-from typing import Final, NamedTuple
+from typing import Final
 
 from purgatory.cli.options import SubParsers, add_command, add_group
 from purgatory.cli.output import say
@@ -69,14 +69,14 @@ def _check(arguments: argparse.Namespace) -> int:
     bad, unreadable = 0, []
     for file in arguments.files:
         try:
-            found = _check_file(file)
+            lines, bad_rows = _check_file(file)
         except TraceError as error:
             unreadable.append(str(error))
         except OSError as error:
             unreadable.append(f"{error.filename or file}: {error.strerror or error}")
         else:
-            bad += found.bad
-            for line in found.lines:
+            bad += bad_rows
+            for line in lines:
                 say(line)
     if unreadable:
         raise TraceError("; ".join(unreadable))
@@ -99,14 +99,8 @@ def _convert(arguments: argparse.Namespace) -> int:
     return 0
 
 
-class _Checked(NamedTuple):
-    """The description of a file, and its number of bad rows."""
-
-    lines: list[str]
-    bad: int
-
-
-def _check_file(file: str) -> _Checked:
+def _check_file(file: str) -> tuple[list[str], int]:
+    """Return the description of a file, and its number of bad rows."""
     table = table_of(file)
     time_of = table.time_of
     bad = SkippedRows()
@@ -122,4 +116,4 @@ def _check_file(file: str) -> _Checked:
             before = at
     order = f"not in time order at {out_of_order}" if out_of_order else "in time order"
     line = f"{file}: {table.name}, {counted(count, 'row')}, {bad.count} bad, {order}"
-    return _Checked([line, *(f"  {first}" for first in bad.first)], bad.count)
+    return [line, *(f"  {first}" for first in bad.first)], bad.count
