@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from purgatory.cli.options import SubParsers, add_command, import_extra, optional_path
 from purgatory.cli.output import say
+from purgatory.cli.process import leaving_on_sigterm
 from purgatory.cli.progress import bytes_below, progress_shown
 from purgatory.printable import counted
 from purgatory.service.config import Config
@@ -43,7 +44,7 @@ def _back_up(arguments: argparse.Namespace) -> int:
     check_has_files(config)
     check_outputs({"DIR": arguments.target}, [config.database, config.journal_dir])
     target, backup = Path(arguments.target), _implementation()
-    with _progress(target, config, backup):
+    with leaving_on_sigterm(), _progress(target, config, backup):
         copied = backup.back_up(config, target)
     _report(arguments.target, copied)
     return 0
@@ -65,7 +66,7 @@ def _restore(arguments: argparse.Namespace) -> int:
     target = Path(arguments.data_dir)
     check_outputs({"--data-dir": target}, [arguments.backup])
     source, backup = Path(arguments.backup), _implementation()
-    with _progress(target, Config(data_dir=source), backup):
+    with leaving_on_sigterm(), _progress(target, Config(data_dir=source), backup):
         copied = backup.restore(source, target)
     _report(str(target), copied)
     return 0

@@ -11,7 +11,8 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, TextIO
+from contextlib import AbstractContextManager
+from typing import Any, Final, NoReturn, TextIO
 
 from purgatory.cli.progress import erase_progress
 from purgatory.printable import printable, printable_json
@@ -111,6 +112,15 @@ def signals_handled(
         yield
     finally:
         restore()
+
+
+def leaving_on_sigterm() -> AbstractContextManager[None]:
+    """Have SIGTERM end the block by an exception, after which the block cleans up."""
+    return signals_handled((signal.SIGTERM,), _leave, once=True)
+
+
+def _leave(number: int) -> NoReturn:
+    raise SystemExit(128 + number)  # as a shell reports a signal
 
 
 def heed_sigterm() -> None:

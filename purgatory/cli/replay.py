@@ -1,6 +1,6 @@
 """`purgatory replay`: send a trace through a purgatory and print a table of the outcomes.
 
-Ctrl-C stops the replay: the command prints the table so far, and exits with 130.
+Ctrl-C or SIGTERM stops the replay: the command prints the table so far, and exits with 130 or 143.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 
 from purgatory import metrics
 from purgatory.cli.options import DURATION, SubParsers, add_command, number, port
-from purgatory.cli.process import INTERRUPTED, signals_handled
+from purgatory.cli.process import signals_handled
 from purgatory.cli.progress import progress_shown
 from purgatory.printable import counted, printable
 from purgatory.replay.clock import STOP_POLL_S
@@ -83,7 +83,7 @@ def add_parsers(subparsers: SubParsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Replay; return 0, or 130 after Ctrl-C. Raises TraceError and MetricsError."""
+    """Replay; return 0, or 128 + the signal that stopped it. Raises TraceError and MetricsError."""
     console = _console()
     if arguments.speed is not None and not 0 < arguments.speed < float("inf"):
         raise TraceError(f"--speed {arguments.speed}: expected a finite number above 0")
@@ -103,8 +103,14 @@ def run(arguments: argparse.Namespace) -> int:
         )
         if arguments.metrics_port is not None:
             stack.enter_context(metrics.serve(arguments.metrics_port, registry=registry))
-        stop = signals_handled([signal.SIGINT], lambda _: replay.stop(), once=True)
-        stack.enter_context(stop)
+        received: list[int] = []
+
+        def stop(number: int) -> None:
+            received.append(number)
+            replay.stop()
+
+        signals = (signal.SIGINT, signal.SIGTERM)
+        stack.enter_context(signals_handled(signals, stop, once=True))
         # The cycle collector would spend an eighth of the time on loaded modules.
         gc.freeze()
         stack.callback(gc.unfreeze)
@@ -114,7 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
         _print_result(replay, skipped, console)
         if arguments.metrics_port is not None and not replay.stopped:
             scraped.wait(arguments.hold, lambda: replay.stopped)
-        return INTERRUPTED if replay.stopped else 0
+        return 128 + received[0] if received else 0
 
 
 def _replay(replay: Replay, arguments: argparse.Namespace) -> list[tuple[str, int]]:

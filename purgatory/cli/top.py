@@ -11,16 +11,15 @@ import itertools
 import math
 import os
 import select
-import signal
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TextIO
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO
 
 from purgatory.cli.connection import add_connection_options, connected
 from purgatory.cli.options import COUNT, DURATION, SubParsers, add_command, import_extra
 from purgatory.cli.output import json_text, print_facts
-from purgatory.cli.process import signals_handled
+from purgatory.cli.process import leaving_on_sigterm
 from purgatory.cli.top_tables import HELP, QUIT, TABLES
 from purgatory.service.errors import ConfigError, WrongVersion
 
@@ -111,7 +110,7 @@ def _top(arguments: argparse.Namespace) -> int:
         samples = itertools.count(1) if arguments.count is None else range(1, arguments.count)
         with (
             contextlib.suppress(KeyboardInterrupt),
-            signals_handled((signal.SIGTERM,), _leave, once=True),
+            leaving_on_sigterm(),
             Keyboard() as keyboard,
             screen.live(top) as live,
         ):
@@ -122,11 +121,6 @@ def _top(arguments: argparse.Namespace) -> int:
                 _look(top, client)
                 live.refresh()
     return 0
-
-
-def _leave(number: int) -> NoReturn:
-    """End the command by an exception: the terminal becomes what it was."""
-    raise SystemExit(128 + number)  # as a shell reports a signal
 
 
 def _pause(top: Top, keyboard: Keyboard, seconds: float) -> bool:

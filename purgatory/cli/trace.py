@@ -1,10 +1,11 @@
 """`purgatory trace`: make, check and convert traces."""
 
 import argparse
-from typing import Final, NamedTuple
+from typing import Final
 
 from purgatory.cli.options import SubParsers, add_command, add_group
 from purgatory.cli.output import say
+from purgatory.cli.process import leaving_on_sigterm
 from purgatory.cli.progress import progress_shown
 from purgatory.printable import counted
 from purgatory.trace.errors import SkippedRows, TraceError
@@ -55,7 +56,7 @@ def add_parsers(subparsers: SubParsers) -> None:
 
 def _flights(arguments: argparse.Namespace) -> int:
     check_outputs({"DIR": arguments.directory}, ())
-    with progress_shown(lambda: "reading a year of flights"):
+    with leaving_on_sigterm(), progress_shown(lambda: "reading a year of flights"):
         written = write_flights(arguments.directory)
     say(
         f"{arguments.directory}: {counted(written.operations, 'operation')}, "
@@ -68,14 +69,14 @@ def _check(arguments: argparse.Namespace) -> int:
     bad, unreadable = 0, []
     for file in arguments.files:
         try:
-            found = _check_file(file)
+            lines, bad_rows = _check_file(file)
         except TraceError as error:
             unreadable.append(str(error))
         except OSError as error:
             unreadable.append(f"{error.filename or file}: {error.strerror or error}")
         else:
-            bad += found.bad
-            for line in found.lines:
+            bad += bad_rows
+            for line in lines:
                 say(line)
     if unreadable:
         raise TraceError("; ".join(unreadable))
@@ -87,6 +88,7 @@ def _convert(arguments: argparse.Namespace) -> int:
     table = table_of(arguments.source)
     skipped = SkippedRows()
     with (
+        leaving_on_sigterm(),
         Writer(arguments.target, table) as out,
         Reader(arguments.source, table, skipped if arguments.skip_bad else None) as rows,
     ):
@@ -97,14 +99,8 @@ def _convert(arguments: argparse.Namespace) -> int:
     return 0
 
 
-class _Checked(NamedTuple):
-    """The description of a file, and its number of bad rows."""
-
-    lines: list[str]
-    bad: int
-
-
-def _check_file(file: str) -> _Checked:
+def _check_file(file: str) -> tuple[list[str], int]:
+    """Return the description of a file, and its number of bad rows."""
     table = table_of(file)
     time_of = table.time_of
     bad = SkippedRows()
@@ -120,4 +116,4 @@ def _check_file(file: str) -> _Checked:
             before = at
     order = f"not in time order at {out_of_order}" if out_of_order else "in time order"
     line = f"{file}: {table.name}, {counted(count, 'row')}, {bad.count} bad, {order}"
-    return _Checked([line, *(f"  {first}" for first in bad.first)], bad.count)
+    return [line, *(f"  {first}" for first in bad.first)], bad.count

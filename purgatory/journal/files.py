@@ -94,13 +94,6 @@ class JournalError(PurgatoryError):
     """A journal cannot be written; names the file and the reason."""
 
 
-class Numbered(NamedTuple, Generic[RowT]):
-    """A row and its sequence number, from 1, ascending within its source."""
-
-    number: int
-    row: RowT
-
-
 class _Portion(NamedTuple, Generic[RowT]):
     """Rows of one day since 1970 (UTC)."""
 
@@ -149,7 +142,7 @@ class JournalFiles(Generic[RowT]):
             raise _journal_error(error, directory) from error
 
     def append(self, rows: Iterable[tuple[int, RowT]]) -> None:
-        """Write rows to disk; numbers ascend from `last`, else ValueError.
+        """Write rows with their sequence numbers, which ascend from `last`, else ValueError.
 
         `last` advances file by file. Raises JournalError if a file cannot be written; rows behind
         `last` may then be given again.

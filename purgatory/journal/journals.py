@@ -14,7 +14,7 @@ from purgatory.core.operations.deferred import DeferredOperation
 from purgatory.core.operations.keyed import KeyedOperation
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import Outcome
-from purgatory.journal.files import PORTION, JournalFiles, JournalLock, Numbered, WritePace
+from purgatory.journal.files import PORTION, JournalFiles, JournalLock, WritePace
 from purgatory.journal.writer import JournalWriter
 from purgatory.trace.tables import OUTCOMES, OutcomeRow
 from timingwheel import monotonic_ms
@@ -136,9 +136,9 @@ class _OutcomeBuffer:
             del self._rows[: min(left, PORTION)]
             self._pace.pause()
 
-    def _numbered(self, number: int, row: OutcomeRow) -> Numbered[OutcomeRow]:
+    def _numbered(self, number: int, row: OutcomeRow) -> tuple[int, OutcomeRow]:
         named = row if row.op_id else row._replace(op_id=f"{self._source}-{number}")
-        return Numbered(number, named)
+        return number, named
 
     def close(self) -> None:
         self._lock.close()

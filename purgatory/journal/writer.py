@@ -90,13 +90,17 @@ class JournalWriter(Generic[T]):
     def post(self, item: T, rows: int = 1) -> None:
         """Queue an item of so many rows.
 
-        Raises JournalError after `close`, and while too much waits for a failing disk.
+        Raises JournalError after `close`, and while too much waits for a failing disk. An item
+        refused by a `close` at the same time may be written.
         """
         if self._error is not None and len(self._posted) + len(self._rows) >= MAX_WAITING:
             self._raise_failure()
-        if self._mailbox.closed:
-            raise _closed()
         self._posted.append(item)
+        # Not before: the journal's thread closes the mailbox, then looks at the queue once more.
+        if self._mailbox.closed:
+            if self._ended:
+                self._posted.clear()  # for the memory
+            raise _closed()
         self._rows_since_wake += rows
         self._rows_since_write += rows
         if self._rows_since_wake >= _WAKE_THRESHOLD:

@@ -1,5 +1,6 @@
 """ReplaySummary: the outcomes of a kind, and how long operations waited."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,31 +14,26 @@ class WaitQuantiles:
     """Counts durations in milliseconds, for quantiles. One thread at a time."""
 
     def __init__(self) -> None:
-        self._counts: dict[int, int] = {}
-        self._total = 0
+        self._counts: Counter[int] = Counter()
 
     def count(self, waited_ms: int, number: int = 1) -> None:
         """Count equal waits, of 0 ms or more, rounded down to four digits."""
         unit = 10 ** max(0, len(str(waited_ms)) - SIGNIFICANT_DIGITS)
-        rounded = waited_ms - waited_ms % unit
-        self._counts[rounded] = self._counts.get(rounded, 0) + number
-        self._total += number
+        self._counts[waited_ms - waited_ms % unit] += number
 
     def add(self, other: "WaitQuantiles") -> None:
         """Add the counts of another `WaitQuantiles`."""
-        for waited_ms, count in other._counts.items():
-            self._counts[waited_ms] = self._counts.get(waited_ms, 0) + count
-        self._total += other._total
+        self._counts.update(other._counts)
 
     def quantile(self, share: float) -> int | None:
         """Return the least counted wait that a share (0 to 1) does not exceed; None: empty.
 
         By the nearest-rank method.
         """
-        passed = 0
+        passed, least = 0, share * self._counts.total()
         for waited_ms in sorted(self._counts):
             passed += self._counts[waited_ms]
-            if passed >= share * self._total:
+            if passed >= least:
                 return waited_ms
         return None
 

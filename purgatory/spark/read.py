@@ -148,9 +148,10 @@ class JournalReader(DataSourceReader):
         return self._read_parquet(file)
 
     def _read_parquet(self, file: Path) -> Iterator[pa.RecordBatch]:
-        schema = to_arrow_schema(self._schema)
-        _check_columns(file, _TABLES[self._table])
-        stamps = _timestamps_in(file, _TABLES[self._table], schema)
+        schema, found = to_arrow_schema(self._schema), pq.read_schema(file)
+        _check_columns(file, found, _TABLES[self._table])
+        times = {c.name for c in _TABLES[self._table].columns if c.is_time} & {*schema.names}
+        stamps = [f for f in found if f.name in times and pa.types.is_timestamp(f.type)]
         for field in stamps:
             schema = schema.set(schema.get_field_index(field.name), field)
         dataset = ds.dataset(str(file), schema=schema, format="parquet")
@@ -173,9 +174,8 @@ class JournalReader(DataSourceReader):
             raise TableError(str(error)) from error
 
 
-def _check_columns(file: Path, table: Table[Any]) -> None:
+def _check_columns(file: Path, schema: pa.Schema, table: Table[Any]) -> None:
     """Raise `TableError` for a name or a type that a replay refuses."""
-    schema = pq.read_schema(file)
     try:
         check_case(str(file), schema.names, table.names)
         for column in table.columns:
@@ -183,12 +183,6 @@ def _check_columns(file: Path, table: Table[Any]) -> None:
                 check_type(pa, file, schema, column)
     except TraceError as error:
         raise TableError(str(error)) from error
-
-
-def _timestamps_in(file: Path, table: Table[Any], wanted: pa.Schema) -> list[pa.Field]:
-    times = {column.name for column in table.columns if column.is_time}
-    fields = [field for field in pq.read_schema(file) if field.name in times & {*wanted.names}]
-    return [field for field in fields if pa.types.is_timestamp(field.type)]
 
 
 def _with_unix_ms(batch: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:

@@ -5,6 +5,7 @@ clients waiting for an answer. The seed decides how long messages take. Not thre
 """
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, Final, Self
 
 from purgatory.service.client.client import Client
@@ -13,6 +14,7 @@ from purgatory.testing.world.network import SimulatedNetwork
 from purgatory.testing.world.process import Process
 from purgatory.testing.world.server import ADDRESS, ServerHost
 from purgatory.testing.world.world import NS_PER_S, World
+from timingwheel.lowlevel import to_ns
 
 _SERVER: Final = "server"
 
@@ -46,23 +48,25 @@ class ServiceWorld:
         self._clients.append((made, process))
         return made
 
-    def advance(self, seconds: float) -> None:
-        """Let time pass."""
-        self._world.run(seconds)
+    def advance(self, seconds: float | timedelta) -> None:
+        """Let time pass. Raises ValueError for less than 0 seconds."""
+        self._world.run(to_ns(seconds, "seconds") / NS_PER_S)
 
     def run_until(self, done: Callable[[], object], seconds: float = 60.0) -> bool:
         """Let time pass until `done`, for `seconds` at most; return `done()`."""
         return self._world.run_until(done, seconds)
 
-    def crash(self, seconds: float = 1.0) -> None:
+    def crash(self, seconds: float | timedelta = 1.0) -> None:
         """Kill the server, as SIGKILL does; it starts again after `seconds`."""
+        down_ns = to_ns(seconds, "seconds")
         self._server.kill()
-        self._server.stay_down(round(seconds * NS_PER_S))
+        self._server.stay_down(down_ns)
 
-    def lose_power(self, seconds: float = 1.0) -> None:
+    def lose_power(self, seconds: float | timedelta = 1.0) -> None:
         """Cut the power of the server's machine: unsynced data may be lost."""
+        down_ns = to_ns(seconds, "seconds")
         self._server.lose_power()
-        self._server.stay_down(round(seconds * NS_PER_S))
+        self._server.stay_down(down_ns)
 
     def kill(self, client: Client) -> None:
         """Kill the process of a client."""

@@ -24,16 +24,17 @@ _COMPRESSED: Final = ".gz"
 
 
 class Format(NamedTuple):
-    """The reader and the writer of a kind of file."""
+    """The name, the reader and the writer of a kind of file."""
 
+    name: str
     reader: Callable[[Path], RowReader]
     writer: Callable[[IO[bytes], Path, Table[Any]], RowWriter]
     compressible: bool = True
 
 
-_CSV: Final = Format(CsvRowReader, CsvRowWriter)
-_JSON_LINES: Final = Format(JsonRowReader, JsonRowWriter)
-_PARQUET: Final = Format(ParquetRowReader, ParquetRowWriter, compressible=False)
+_CSV: Final = Format("csv", CsvRowReader, CsvRowWriter)
+_JSON_LINES: Final = Format("json", JsonRowReader, JsonRowWriter)
+_PARQUET: Final = Format("parquet", ParquetRowReader, ParquetRowWriter, compressible=False)
 _BY_SUFFIX: Final = {
     ".parquet": _PARQUET,
     ".csv": _CSV,
@@ -43,13 +44,16 @@ _BY_SUFFIX: Final = {
 }
 
 
+#: The known suffixes.
+KNOWN: Final = ", ".join(_BY_SUFFIX)
+
+
 def format_of(path: Path) -> Format:
     """Return the format of a file's suffix; TraceError if unknown."""
-    found = _find(path)
+    found = find_format(path)
     if found is None:
-        known = ", ".join(_BY_SUFFIX)
         raise TraceError(
-            f"{path}: the suffix must be one of {known}, or .gz after one of the text formats"
+            f"{path}: the suffix must be one of {KNOWN}, or .gz after one of the text formats"
         )
     return found
 
@@ -120,7 +124,8 @@ def reason(error: Exception) -> str:
     return " ".join(text.split())
 
 
-def _find(path: Path) -> Format | None:
+def find_format(path: Path) -> Format | None:
+    """Return the format of a file's suffix, if known."""
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
     compressed = suffixes[-1:] == [_COMPRESSED]
     if compressed:
@@ -130,4 +135,6 @@ def _find(path: Path) -> Format | None:
 
 
 def _parts(directory: Path) -> Iterator[Path]:
-    return (path for path in _visible(directory) if _find(path) is not None and path.is_file())
+    return (
+        path for path in _visible(directory) if find_format(path) is not None and path.is_file()
+    )

@@ -11,6 +11,7 @@ import csv
 import gzip
 import io
 import json
+import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -198,26 +199,15 @@ def _wrap_text(file: IO[bytes], path: Path) -> io.TextIOWrapper:
 
     Closing it leaves `file` open. The same rows give the same bytes.
     """
-    raw = gzip.GzipFile("", "wb", 6, file, mtime=0) if is_gzip(path) else _UnclosedFile(file)
-    return io.TextIOWrapper(raw, "utf-8", newline="")  # type: ignore[arg-type]
+    if is_gzip(path):
+        compressed = gzip.GzipFile("", "wb", 6, file, mtime=0)
+        return io.TextIOWrapper(compressed, "utf-8", newline="")
+    return os.fdopen(file.fileno(), "w", encoding="utf-8", newline="", closefd=False)
 
 
 def is_gzip(path: Path) -> bool:
     """Tell, by the suffix, whether a file is compressed."""
     return path.suffix.lower() == ".gz"
-
-
-class _UnclosedFile(io.BufferedIOBase):
-    """Forwards writes to a file that stays open."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        return self._file.write(data)
 
 
 def is_binary(first_line: str) -> bool:

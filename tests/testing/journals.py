@@ -117,7 +117,9 @@ def _summary(kind: Kind, rows: list[Outcome], curve: curves.Curve) -> KindSummar
         timeouts_ms=(shortest, median, longest),
         now=curves.at_timeouts(curve, timeouts, median),
         completed_waited_ms=quantiles(waits_of(rows), lambda row: row.completed),
-        lateness_ms=(0, 0, 0, 0),
+        lateness_ms=quantiles(
+            _histogram((row.lateness_ms, row.outcome) for row in rows), lambda row: row.expired
+        ),
         distinct_timeouts=len({row.deadline_ms - row.submitted_ms for row in rows}),
     )
 

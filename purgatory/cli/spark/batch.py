@@ -81,7 +81,9 @@ def add_report(subparsers: SubParsers) -> None:
         "--against", metavar="JOURNAL", help="an earlier period's journal; report the changes since"
     )
     parser.add_argument(
-        "--export", metavar="DIR", help="write the data of each figure there, as CSV"
+        "--export",
+        metavar="DIR",
+        help="write the data of each figure there, as CSV, in place of an earlier report's",
     )
     text = "wanted shares of completions, 0 to 1 (default 0.5 0.9 0.95 0.99 0.999)"
     parser.add_argument("--share", type=number, nargs="+", metavar="SHARE", help=text)

@@ -6,6 +6,7 @@ from typing import Final
 
 from purgatory.cli.options import SubParsers, add_command, from_environment, import_extra
 from purgatory.cli.output import say
+from purgatory.cli.process import leaving_on_sigterm
 from purgatory.cli.progress import progress_shown
 from purgatory.cli.store.shared_database import without_password
 from purgatory.printable import counted
@@ -42,7 +43,7 @@ def add_copy(commands: SubParsers) -> None:
 def _copy(arguments: argparse.Namespace) -> int:
     ends = import_extra("purgatory.service.store_copy.ends", "service")
     done = deque([0], maxlen=1)
-    with progress_shown(lambda: counted(done[-1], "record")):
+    with leaving_on_sigterm(), progress_shown(lambda: counted(done[-1], "record")):
         copied = ends.copy_store(
             arguments.source, arguments.target, arguments.partition, done.append
         )

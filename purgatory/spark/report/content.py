@@ -59,7 +59,8 @@ class KindSummary(NamedTuple):
 
     `submitted`: None without a table of operations. `timeouts_ms`: the shortest, the median and the
     longest. `now`: the estimated effect of these timeouts, with the median as `timeout_ms`.
-    `completed_waited_ms`: empty without a completion.
+    `completed_waited_ms`: empty without a completion. `lateness_ms`: of the expired, empty without
+    one; other outcomes have no due time to be late for.
     """
 
     kind: Kind
@@ -160,10 +161,11 @@ class Finding(NamedTuple):
 
 
 class Advice(NamedTuple):
-    """One thing to do, and why."""
+    """One thing to do, and why; `command`: to be copied as it is, in printable characters."""
 
     what: str
     why: str
+    command: str = ""
 
 
 class EndCount(NamedTuple):

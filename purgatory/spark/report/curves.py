@@ -13,7 +13,7 @@ The estimate assumes that operations with short and long timeouts would complete
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from math import log10
+from math import floor, log10
 from operator import attrgetter
 from typing import Final
 
@@ -78,12 +78,13 @@ def at_timeouts(curve: Curve, timeouts: Histogram, timeout_ms: int) -> CurvePoin
 
 
 def thin_curve(curve: Curve) -> list[CurvePoint]:
-    """Reduce a curve to a few hundred points, for a chart.
+    """Reduce a curve to a few hundred points.
 
-    Gaps are at most a percent of the share, or a tenth of the timeout.
+    Gaps are at most a percent of the share, or a tenth of the timeout. The shortest timeouts of
+    whole percents, and the longest, are kept.
     """
-    last_in_cell = {
-        (round(100 * point.share), round(24 * log10(point.timeout_ms + 1))): point
-        for point in curve
-    }
-    return [*last_in_cell.values()]
+    cells: dict[tuple[int, int], CurvePoint] = {}
+    for point in curve:
+        percent = floor(100 * (point.share + _EPSILON))
+        cells.setdefault((percent, round(24 * log10(point.timeout_ms + 1))), point)
+    return list(dict.fromkeys((*cells.values(), *curve[-1:])))

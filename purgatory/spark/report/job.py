@@ -17,7 +17,7 @@ from purgatory.spark.report.content import Report
 from purgatory.spark.report.jobs import job_tables
 from purgatory.spark.report.page.page_maker import make_page
 from purgatory.spark.report.report import DEFAULT_SHARES, ReportOptions, make_report
-from purgatory.spark.report.tables import figures
+from purgatory.spark.report.tables import FIGURES, figures
 from purgatory.spark.report.terminal import print_report
 from purgatory.spark.report.wheel_tuning import DEFAULT_TICKS_MS, DEFAULT_WHEEL_SIZES, wheel_sizes
 from purgatory.spark.session import SHORT_WORK
@@ -100,18 +100,21 @@ class DataDirectory:
             self._path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SparkError(f"{path}: cannot be made: {error.strerror}") from error
-        for name in ("kinds.csv", *map(str, self._path.glob("*.csv"))):
-            OutputFile(self._path / name)
+        self._files = {
+            name: OutputFile(self._path / f"{name}.csv") for name in (*FIGURES, *job_tables.FIGURES)
+        }
 
     def __str__(self) -> str:
         return str(self._path)
 
     def write(self, report: Report) -> None:
-        """Write a file for each figure."""
-        of_jobs = {} if report.jobs is None else job_tables.figures(report.jobs)
-        for name, figure in {**figures(report), **of_jobs}.items():
-            text = figure.csv().encode("utf-8", "replace").decode()
-            OutputFile(self._path / f"{name}.csv").write(text)
+        """Write a file for each figure; remove the files of an earlier report's other figures."""
+        found = figures(report) | ({} if report.jobs is None else job_tables.figures(report.jobs))
+        for name, file in self._files.items():
+            if name in found:
+                file.write(found[name].csv().encode("utf-8", "replace").decode())
+            else:
+                Path(str(file)).unlink(missing_ok=True)
 
 
 def settings_for(*paths: str | None) -> Mapping[str, str]:

@@ -198,7 +198,7 @@ def _summary(histograms: _Histograms, curve: curves.Curve, *, submitted_known: b
         timeouts_ms=(shortest, median, longest),
         now=curves.at_timeouts(curve, timeouts, median),
         completed_waited_ms=quantiles(waits, _completed),
-        lateness_ms=quantiles(histograms[aggregates.LATENESS][kind], _ended),
+        lateness_ms=quantiles(histograms[aggregates.LATENESS][kind], attrgetter("expired")),
         distinct_timeouts=len(timeouts),
     )
 

@@ -27,6 +27,7 @@ from purgatory.spark.report.histograms import QUANTILE_NAMES, QUANTILES
 TableCells: TypeAlias = tuple[Sequence[str], Iterable[Sequence[str]]]
 """The heads and the rows of a table."""
 
+_UNKNOWN: Final = (None,) * len(QUANTILES)
 _ZEROS: Final = {share(0), duration(0), count(0), NOTHING}
 
 
@@ -54,14 +55,14 @@ def summary_table(rows: Iterable[KindSummary]) -> TableCells:
 def _summary_cells(row: KindSummary) -> list[str]:
     unended = NOTHING if row.submitted is None else count(max(0, row.submitted - row.operations))
     shares = (row.completed, row.failed, row.expired, row.cancelled)
-    waits = row.completed_waited_ms or (None,) * len(QUANTILES)
+    waits = row.completed_waited_ms or _UNKNOWN
     return [
         str(row.kind),
         unended,
         count(row.operations),
         *(share(n / row.operations) for n in shares),
         *map(duration, waits),
-        duration(row.lateness_ms[-1]),
+        duration((row.lateness_ms or _UNKNOWN)[-1]),
     ]
 
 
@@ -147,6 +148,11 @@ class Figure(NamedTuple):
 
 
 _LABELS: Final = ("total", "kind")
+#: The names of all figures.
+FIGURES: Final = (
+    *("kinds", "timeouts", "curves", "ends-by-kind"),
+    *("week", "hot-keys", "wheels", "changes"),
+)
 
 
 def labelled(name: str, fields: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> Figure:
@@ -196,8 +202,8 @@ def _kinds(report: Report) -> Figure:
             *row.timeouts_ms,
             row.now.share,
             row.now.mean_wait_ms,
-            *(row.completed_waited_ms or [None] * len(QUANTILES)),
-            *row.lateness_ms,
+            *(row.completed_waited_ms or _UNKNOWN),
+            *(row.lateness_ms or _UNKNOWN),
         )
         for row in report.summaries
     ]

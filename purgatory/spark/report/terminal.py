@@ -71,10 +71,12 @@ def _print_waits(report: Report, console: Console) -> None:
 
 def _print_advice(console: Console, head: str, advice: Iterable[Advice]) -> None:
     console.print(Text(head, style="bold"))
-    for what, why in advice:
+    for what, why, command in advice:
         # As Text, which rich does not parse for markup.
         console.print(Text(f"- {what}"))
         console.print(Padding(Text(why, style="dim"), (0, 0, 0, 2), expand=False))
+        if command:
+            console.print(Text(f"  {command}"), soft_wrap=True)  # no line break within
     console.print()
 
 

@@ -7,7 +7,7 @@ checked before the rows of its micro-batch are used. Any thread may call.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from purgatory.spark.errors import TableError, wrapping_spark_errors
@@ -27,13 +27,6 @@ _INTEGERS: Final = ("int", "bigint")
 _UNSIGNED: Final = "INTEGER(64,false)"
 _OF_INTEGERS: Final = ("INT32", "INT64", "INTEGER(")
 _OTHERS: Final = {"string": STRING, "boolean": "BOOLEAN", "array<string>": LIST}
-
-
-class ParquetFiles(NamedTuple):
-    """The files of a micro-batch, and the columns to read."""
-
-    files: list[str]
-    columns: list[str]
 
 
 def check_types(spark: SparkSession, files: Iterable[str], columns: Iterable[str]) -> list[str]:
@@ -81,8 +74,8 @@ def _expected(name: str) -> str:
     return f"a stream reads {of_time}{wanted}, in all files"
 
 
-def files_of_batch(query: StreamingQuery) -> Iterator[ParquetFiles]:
-    """Yield the Parquet files of a query's current micro-batch, source by source.
+def files_of_batch(query: StreamingQuery) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the Parquet files of a query's current micro-batch, and the columns, by source.
 
     Call it in `foreachBatch`. Other formats carry no types.
     """
@@ -95,4 +88,4 @@ def files_of_batch(query: StreamingQuery) -> Iterator[ParquetFiles]:
         relation = leaf.relation()
         if str(relation.fileFormat().toString()) == "Parquet":
             files = [unquote(str(file)) for file in relation.inputFiles()]
-            yield ParquetFiles(files, [str(name) for name in relation.schema().fieldNames()])
+            yield files, [str(name) for name in relation.schema().fieldNames()]

@@ -10,7 +10,6 @@ objects only.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -40,8 +39,6 @@ class StreamMetrics(StreamingQueryListener, Collector):
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        # Set while no query runs, after the first.
-        self.ended: threading.Event = threading.Event()
         # Written only by Spark's thread.
         self._run: UUID | None = None
         self._running = False
@@ -50,7 +47,6 @@ class StreamMetrics(StreamingQueryListener, Collector):
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         if event.name == self._stream.name:
             self._run, self._running = event.runId, True
-            self.ended.clear()
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
         if event.progress.name == self._stream.name:
@@ -62,7 +58,6 @@ class StreamMetrics(StreamingQueryListener, Collector):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
         if event.runId == self._run:
             self._running = False
-            self.ended.set()
 
     def describe(self) -> Iterable[Metric]:
         """Return the metrics, for their names."""

@@ -33,11 +33,9 @@ _MAX_SHOWN_ROWS: Final = 5
 class JournalTables(NamedTuple):
     """The rows of a journal.
 
-    `operations`, `jobs`: None without such a table. `source`: the journal's path. `is_server`: a
-    server has written the journal.
+    `operations`, `jobs`: None without such a table. `is_server`: a server has written the journal.
     """
 
-    source: str
     outcomes: DataFrame
     operations: DataFrame | None
     rejected: DataFrame
@@ -62,7 +60,6 @@ def read_journal(spark: SparkSession, path: str) -> JournalTables:
         return _read_one(spark, path)
     journals = [_read_one(spark, one) for one in below]
     return JournalTables(
-        path,
         _union([journal.outcomes for journal in journals]),
         _union_of(journal.operations for journal in journals),
         reduce(DataFrame.union, (journal.rejected for journal in journals)),
@@ -110,7 +107,6 @@ def _read_one(spark: SparkSession, path: str) -> JournalTables:
         checked["outcomes"] = read_table(spark, path, OUTCOMES_TABLE)
     outcomes, operations, jobs = (checked.get(name) for name in ("outcomes", "operations", "jobs"))
     return JournalTables(
-        path,
         local_table(spark, OUTCOMES) if outcomes is None else outcomes.good,
         None if operations is None else operations.good,
         reduce(DataFrame.union, (table.rejected for table in checked.values())),

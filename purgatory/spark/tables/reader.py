@@ -6,10 +6,10 @@ and footers are read first, to report an unreadable file at once.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -36,7 +36,6 @@ from purgatory.spark.tables.line_parser import (
     CSV,
     FAULT,
     FILE,
-    JSON,
     PLACE,
     SHOWN,
     LineParser,
@@ -61,11 +60,11 @@ from purgatory.spark.tables.timestamps import (
     ms_of_nanoseconds,
 )
 from purgatory.trace.errors import BadValue, TraceError
+from purgatory.trace.formats import KNOWN, find_format
 from purgatory.trace.tables import Table, table_named
 from purgatory.trace.text_formats import CsvRowReader, is_binary, object_of
 
 PARQUET: Final = "parquet"
-FORMATS: Final = {".parquet": PARQUET, ".csv": CSV, ".jsonl": JSON, ".ndjson": JSON, ".json": JSON}
 _IN_SEQUENCE: Final = (EVENTS_TABLE, EXTENSIONS_TABLE)
 
 _NUMBERS: Final = StructType([StructField("_number", LongType()), StructField(FILE, StringType())])
@@ -89,15 +88,8 @@ _WITHOUT_CHECKSUMS: Final = {
 }
 
 
-class TraceFiles(NamedTuple):
-    """The files of a path, in order: all, and by format."""
-
-    names: Sequence[str]
-    by_format: Mapping[str, Sequence[str]]
-
-
-def find_files(spark: SparkSession, path: str) -> TraceFiles:
-    """Find the files of a trace that a path stands for.
+def find_files(spark: SparkSession, path: str) -> dict[str, str]:
+    """Find the files of a trace that a path stands for, in order, and their formats.
 
     Takes the same files as `trace.formats.files_of`. Raises `TableError` without files, and for an
     empty file of a format that needs columns.
@@ -107,20 +99,16 @@ def find_files(spark: SparkSession, path: str) -> TraceFiles:
     if not roots:
         raise TableError(f"{path}: not found")
     below = {name: size for root in roots for name, size in _files_below(file_system, root)}
-    by_format: dict[str, list[str]] = {}
     _check_names(below)
     order = sorted(below, key=lambda name: name.split("/"))
-    for name in order:
-        kind = format_of(name)
-        if kind is not None:
-            _check_not_empty(name, kind, below[name])
-            by_format.setdefault(kind, []).append(name)
-    if not by_format and not _are_empty_tables(file_system, roots, below):
-        known = ", ".join(FORMATS)
+    found = {name: kind for name in order if (kind := format_of(name)) is not None}
+    for name, kind in found.items():
+        _check_not_empty(name, kind, below[name])
+    if not found and not _are_empty_tables(file_system, roots, below):
         raise TableError(
-            f"{path}: no file with a suffix of {known}, or .gz after one of the text formats"
+            f"{path}: no file with a suffix of {KNOWN}, or .gz after one of the text formats"
         )
-    return TraceFiles([name for name in order if format_of(name)], by_format)
+    return found
 
 
 def _check_names(files: Iterable[str]) -> None:
@@ -172,9 +160,8 @@ def _files_below(
 
 def format_of(name: str) -> str | None:
     """Return the format that a file's name indicates, or None."""
-    match = re.search(r"(\.[a-z]+)(\.gz)?$", name, re.IGNORECASE)
-    kind = FORMATS.get(match[1].lower()) if match else None
-    return None if match and match[2] and kind == PARQUET else kind
+    found = find_format(Path(name))
+    return None if found is None else found.name
 
 
 def _check_not_empty(name: str, kind: str, size: int) -> None:
@@ -195,12 +182,8 @@ def read_table(spark: SparkSession, path: str, table: TableSpec) -> CheckedTable
         files = find_files(spark, path)
         parsed = [
             part
-            for kind, names in files.by_format.items()
-            for part in (
-                _parse_parquet(spark, names, table)
-                if kind == PARQUET
-                else [_parse_text(spark, kind, names, table, path)]
-            )
+            for kind in dict.fromkeys(files.values())
+            for part in _parse(spark, kind, [n for n in files if files[n] == kind], table, path)
         ]
     except SPARK_ERRORS as error:
         raise TableError(f"{path}: {error_message(error)}") from error
@@ -217,6 +200,14 @@ def read_table(spark: SparkSession, path: str, table: TableSpec) -> CheckedTable
         reduce(union, (part.marked for part in parts)),
         reduce(DataFrame.union, (part.rejected for part in parts)),
     )
+
+
+def _parse(
+    spark: SparkSession, kind: str, files: Sequence[str], table: TableSpec, path: str
+) -> list[ParsedRows]:
+    if kind == PARQUET:
+        return _parse_parquet(spark, files, table)
+    return [_parse_text(spark, kind, files, table, path)]
 
 
 def _no_rows(spark: SparkSession, table: TableSpec, path: str) -> ParsedRows:
@@ -330,10 +321,10 @@ def _position_in_text_file() -> Column:
     return F.col("_metadata.file_block_start") + row
 
 
-def _with_sequence(spark: SparkSession, files: TraceFiles, parsed: ParsedRows) -> ParsedRows:
-    if len(files.names) <= 1:
+def _with_sequence(spark: SparkSession, files: Collection[str], parsed: ParsedRows) -> ParsedRows:
+    if len(files) <= 1:
         return parsed._replace(extra=[F.col(PLACE).alias(SEQUENCE)])
-    names = enumerate(local_name(name) for name in files.names)
+    names = enumerate(map(local_name, files))
     numbers = local_table(spark, _NUMBERS, names)
     rows = parsed.rows.join(F.broadcast(numbers), FILE, "left")
     seq = F.shiftleft("_number", _FILE_SHIFT) + F.col(PLACE)

@@ -1,5 +1,8 @@
 """`purgatory backup` and `purgatory restore`."""
 
+import os
+import signal
+
 import pytest
 
 from purgatory.cli import backup as backup_command
@@ -30,6 +33,25 @@ def test_progress(run, at, service, tmp_path, monkeypatch):
     assert [text.partition(":")[0] for text in texts] == [str(target)] * 2 + [
         str(tmp_path / "new")
     ] * 2
+
+
+def test_sigterm_leaves_no_unfinished_copy(run, at, service, tmp_path, monkeypatch):
+    """The exit code is the signal's; nobody would look for the hidden directory."""
+    assert run("backup", tmp_path / "backup", "--data-dir", tmp_path / "data")[0] == 0
+    service.close()
+    monkeypatch.setattr(os, "fsync", lambda _: signal.raise_signal(signal.SIGTERM))
+    handler = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        for argv in (
+            ("backup", tmp_path / "new", "--data-dir", tmp_path / "data"),
+            ("restore", tmp_path / "backup", "--data-dir", tmp_path / "new"),
+            ("store", "copy", "--from", tmp_path / "data", "--to", tmp_path / "new"),
+        ):
+            with pytest.raises(SystemExit, match="143"):
+                run(*argv)
+            assert {path.name for path in tmp_path.iterdir()} == {"data", "backup"}
+    finally:
+        signal.signal(signal.SIGTERM, handler)
 
 
 @pytest.mark.parametrize(

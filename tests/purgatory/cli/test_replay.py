@@ -244,8 +244,9 @@ def test_metrics_end_equal_to_the_table(trace):
     assert row(output, "all")[2:4] == ["66", "34"]
 
 
-def test_interrupt_prints_what_was_done(trace, tmp_path):
-    """Counters move; Ctrl-C prints the table so far, completes the outcomes, and ends with 130."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt_prints_what_was_done(trace, tmp_path, number):
+    """Counters move; a signal prints the table so far, completes the outcomes, and is the code."""
     target, port = tmp_path / "outcomes.csv", free_port()
     # Half a minute: also a machine that stalls sees some of it, and interrupts the rest.
     arguments = command(*trace, "--speed", 3, "--outcomes", target, "--metrics-port", port)
@@ -257,9 +258,10 @@ def test_interrupt_prints_what_was_done(trace, tmp_path):
         while len(seen) < 4 and time.monotonic() < deadline:
             if page := scrape(port):
                 seen.add(counter(page, "completed"))
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         output, errors = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, errors) == (130, "")
+    assert (process.returncode, errors) == (128 + number, "")
+    assert not list(tmp_path.glob(".*"))
     assert len(seen) == 4
     assert "interrupted, " in output
     cells = row(output, "all")

@@ -1,8 +1,11 @@
 """`purgatory trace`: tables are described, copied and made."""
 
+import signal
+
 import pytest
 
 from purgatory.trace import KeyEvent, Operation, read_events, write_events, write_operations
+from purgatory.trace.writer import Writer
 
 
 @pytest.fixture
@@ -72,6 +75,27 @@ def test_convert_stops_at_bad_rows_or_skips_them(run, tmp_path):
     code, out, _ = run("trace", "convert", "--skip-bad", path, target)
     assert (code, out) == (0, f"{target}: events, 2 rows, 2 bad rows skipped\n")
     assert list(read_events(target)) == [KeyEvent("k", 1), KeyEvent("k", 2)]
+
+
+def test_sigterm_leaves_no_hidden_file(run, tmp_path, events, monkeypatch):
+    """The exit code is the signal's, and an earlier file stays."""
+    target = tmp_path / "copy.jsonl"
+    target.write_text("old")
+    write = Writer.write
+
+    def write_and_end(writer, row):
+        write(writer, row)
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(Writer, "write", write_and_end)
+    handler = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with pytest.raises(SystemExit, match="143"):
+            run("trace", "convert", events, target)
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+    assert {path.name for path in tmp_path.iterdir()} == {events.name, target.name}
+    assert target.read_text() == "old"
 
 
 def test_convert_does_not_write_over_its_input(run, events):

@@ -19,7 +19,6 @@ from purgatory.journal.files import (
     JournalError,
     JournalFiles,
     JournalLock,
-    Numbered,
     WritePace,
 )
 from purgatory.trace import KeyEvent
@@ -96,7 +95,7 @@ class Crash(BaseException):
 
 def numbered(*times, first=1):
     """Return a row for each time, numbered from `first`."""
-    return [Numbered(n, KeyEvent(f"k{n}", at)) for n, at in enumerate(times, first)]
+    return [(n, KeyEvent(f"k{n}", at)) for n, at in enumerate(times, first)]
 
 
 def on_disk(directory):
@@ -207,7 +206,7 @@ class TestGoingOn:
         for steps in crashes:
             crashes_before(steps, lambda: write_all(directory, rows, ends))
         write_all(directory, rows, ends)
-        assert on_disk(directory) == [(r.number, r.row.at_ms, date(r.row.at_ms)) for r in rows]
+        assert on_disk(directory) == [(n, row.at_ms, date(row.at_ms)) for n, row in rows]
         assert not [name for name in files(directory) if "unfinished" in name]
 
 

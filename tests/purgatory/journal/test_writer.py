@@ -1,6 +1,7 @@
 """JournalWriter: a write is urgent as soon as a thread waits for it, or much more is posted."""
 
 import threading
+from collections import deque
 
 import pytest
 
@@ -65,6 +66,25 @@ def test_more_to_write_makes_it_urgent(rows, writer):
     assert not rows.pace.is_urgent()
     writer.post(1)
     assert rows.written.wait(HANG)
+
+
+class ClosingQueue(deque):
+    """A queue whose journal another thread closes just before an item is added."""
+
+    def append(self, item):
+        self.close()
+        super().append(item)
+
+
+def test_a_row_that_comes_as_the_journal_is_closed():
+    """It is written or refused, in no case lost in silence."""
+    rows = EndlessRows(WritePace())
+    writer = JournalWriter(rows, 60, rows.pace)
+    queue = writer._posted = ClosingQueue()
+    queue.close = writer.close
+    with pytest.raises(JournalError, match="closed"):
+        writer.post(1)
+    assert not queue
 
 
 class LateRows(EndlessRows):

@@ -1,6 +1,8 @@
 """ServiceWorld: a server and its clients in a test, with faults at will."""
 
+import math
 import threading
+from datetime import timedelta
 
 import pytest
 
@@ -73,6 +75,19 @@ def test_a_wait_that_is_too_short(world):
     with pytest.raises(TimeoutError):
         client.defer("k", timeout=1000).result(5)
     assert world.now == pytest.approx(5, abs=1)
+
+
+@pytest.mark.parametrize("seconds", [-1, math.nan, math.inf, timedelta(seconds=-1)])
+def test_a_bad_duration_is_named(world, seconds):
+    """As by ManualPurgatory, before anything happens."""
+    client = world.client("shop")
+    future = client.defer("k", timeout=5)
+    for call in (world.advance, world.crash, world.lose_power):
+        with pytest.raises(ValueError, match="seconds is "):
+            call(seconds)
+    assert client.complete("k") == 1
+    world.advance(timedelta(seconds=1))
+    assert future.done()
 
 
 def test_a_crash_loses_nothing(world):

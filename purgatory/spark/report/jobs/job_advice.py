@@ -74,9 +74,21 @@ def dead_jobs(report: JobsReport, summary: JobSummary) -> Advice | None:
         cause = f"{share(errors[0].dead / dead)} of them with “{_error(errors[0].error)}”. "
     return Advice(
         f"{summary.kind}: {count(dead)} of {count(ended)} ends were dead",
-        f"{cause}Once the cause is gone, those that are still dead can be tried again: "
-        f"purgatory jobs retry --kind {quote(formatting.name(summary.kind.name or ''))}",
+        f"{cause}Once the cause is gone, those that are still dead can be tried again:",
+        f"purgatory jobs retry --kind={_shell_word(summary.kind.name or '')}",
     )
+
+
+def _shell_word(text: str) -> str:
+    """Return the exact text as a word of a shell, in printable characters."""
+    if text.isprintable():
+        return quote(text)
+    letters = (one if one.isprintable() and one not in "'\\" else _octal(one) for one in text)
+    return f"$'{''.join(letters)}'"
+
+
+def _octal(letter: str) -> str:
+    return "".join(f"\\{byte:03o}" for byte in letter.encode("utf-8", "surrogatepass"))
 
 
 def _error(error: str) -> str:
@@ -144,7 +156,7 @@ def long_attempts(report: JobsReport, summary: JobSummary) -> Advice | None:
     return Advice(
         f"{summary.kind}: a time limit of {duration(limit_ms)}",
         f"No job that was done took longer. {counted(failed, 'attempt')} that failed did, and "
-        f"would have ended {duration(effect.saved_ms)} sooner in all: "
+        f"would have ended {duration(effect.saved_ms)} sooner in all:",
         f"@worker.on({summary.kind.name!r}, timeout={limit_ms / 1000:g})",
     )
 

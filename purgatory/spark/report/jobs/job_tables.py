@@ -14,6 +14,8 @@ from purgatory.spark.report.histograms import QUANTILE_NAMES, QUANTILES
 from purgatory.spark.report.tables import Figure, TableCells, labelled, without_empty_columns
 
 _WORKER_LETTERS = 12
+#: The names of all figures.
+FIGURES = ("job-kinds", "job-errors", "job-workers", "job-limits", "job-time-limits", "job-hours")
 
 
 def summary_table(report: JobsReport) -> TableCells:

@@ -63,12 +63,16 @@ def paragraph(content: str, css: str = "") -> str:
 
 def advice_list(advice: Iterable[Advice], tag: str = "ol") -> str:
     """Make a list of advice."""
-    items = (f"<li><strong>{escape(a.what)}</strong> {_whole(escape(a.why))}</li>" for a in advice)
+    items = (
+        f"<li><strong>{escape(what)}</strong> {escape(why)}{_command(command)}</li>"
+        for what, why, command in advice
+    )
     return f'<{tag} class="advice">{"".join(items)}</{tag}>'
 
 
-def _whole(markup: str) -> str:
-    return _OPTION.sub(lambda found: f'<span class="whole">{found[0]}</span>', markup)
+def _command(command: str) -> str:
+    whole = _OPTION.sub(r'<span class="whole">\g<0></span>', html.escape(command))
+    return f" <code>{whole}</code>" if command else ""
 
 
 def figure(chart: Chart) -> str:

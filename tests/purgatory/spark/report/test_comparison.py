@@ -1,7 +1,7 @@
 """What changed against an earlier period."""
 
 from purgatory.spark.report.comparison import changes_in_words, compare_reports
-from purgatory.spark.report.content import Change, Kind
+from purgatory.spark.report.content import Advice, Change, Kind
 from purgatory.spark.report.histograms import ALL_KINDS
 from tests.testing.journals import make_outcome, report_of
 
@@ -21,7 +21,7 @@ def test_more_expire_and_are_slower():
     earlier = period([10] * 900 + [None] * 100)
     now = period([40] * 700 + [None] * 300)
     assert said(now, earlier) == [
-        (
+        Advice(
             "a: more expire, slower",
             "30 % expire, earlier 10 %. Half complete within 40 ms, earlier 10 ms.",
         )

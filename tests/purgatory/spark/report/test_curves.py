@@ -1,5 +1,6 @@
 """Completion curves, compared with an estimate in plain Python, row by row."""
 
+import random
 from itertools import pairwise
 
 import pytest
@@ -91,6 +92,19 @@ def test_thin_curve_keeps_the_ends():
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
     assert max(b - a for a, b in pairwise(shares)) < 0.0105
+
+
+@pytest.mark.parametrize("timeout", [40, 10_000])
+def test_thin_curve_tells_the_same_timeouts(timeout):
+    """What the page says of whole percents is exact: half of the operations, 99 percent."""
+    rng = random.Random(2)
+    curve = curve_of(
+        [make_outcome(n, 0, timeout, int(rng.triangular(0, timeout, 9))) for n in range(5000)]
+    )
+    thin = curves.thin_curve(curve)
+    for percent in range(1, 101):
+        share = percent / 100
+        assert curves.shortest_timeout(thin, share) == curves.shortest_timeout(curve, share)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import argparse
 import os
 import re
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -11,6 +12,8 @@ from rich.console import Console
 from purgatory.cli.entry_point import main
 from purgatory.cli.spark.batch import add_report
 from purgatory.spark.errors import RejectedRows, SparkError
+from purgatory.spark.report import tables
+from purgatory.spark.report.content import LimitEffect, TimeLimitEffect
 from purgatory.spark.report.job import (
     DataDirectory,
     OutputFile,
@@ -18,7 +21,10 @@ from purgatory.spark.report.job import (
     report_journal,
     settings_for,
 )
+from purgatory.spark.report.jobs import job_tables
 from purgatory.spark.session import SHORT_WORK
+from tests.testing import reports
+from tests.testing.job_journals import job_report_of, mixed_jobs
 from tests.testing.journals import outcomes_frame, random_outcomes
 
 PROGRESS = re.compile(r" *\d+\.\d s  ")
@@ -157,6 +163,25 @@ def test_data_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(SparkError, match="file: cannot be made: File exists"):
         DataDirectory(str(tmp_path / "file"))
+
+
+def test_data_of_an_earlier_report(tmp_path, monkeypatch):
+    """Files of figures that the report lacks are removed; other files stay."""
+    monkeypatch.chdir(tmp_path)
+    jobs = replace(
+        job_report_of(mixed_jobs(400)),
+        limits=(LimitEffect(reports.ALL, 1, 0.5, 9, 9),),
+        time_limits=(TimeLimitEffect(reports.ALL, 9, 0, 9),),
+    )
+    DataDirectory("data").write(reports.report("a", jobs=jobs))
+    data = tmp_path / "data"
+    assert {file.stem for file in data.iterdir()} == {*tables.FIGURES, *job_tables.FIGURES}
+    (data / "own.csv").write_text("mine")
+    (data / "own.csv").chmod(0o400)
+    DataDirectory("data").write(reports.report("a", changes=(), wheels=()))
+    assert {file.stem for file in data.iterdir()} == {"own", *tables.FIGURES} - {
+        *("changes", "wheels")
+    }
 
 
 def test_settings_follow_the_size(tmp_path):

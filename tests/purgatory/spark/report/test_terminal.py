@@ -8,6 +8,7 @@ from rich.console import Console
 from purgatory.spark.report.content import Kind
 from purgatory.spark.report.tables import without_empty_columns
 from purgatory.spark.report.terminal import print_report
+from tests.testing.job_journals import job_report_of, make_job
 from tests.testing.reports import ALL, report, summary
 
 
@@ -18,6 +19,14 @@ def test_terminal_shows_names_as_they_are():
     text = out.getvalue()
     assert "[bold]" in text
     assert text.count("10\N{NO-BREAK SPACE}ms") >= 2
+
+
+def test_a_command_is_one_line():
+    """In a narrow terminal, too: a copy of two lines would be two commands."""
+    jobs = job_report_of([make_job(n, "x " * 60, "dead", error="E") for n in range(10)])
+    out = StringIO()
+    print_report(report("b", jobs=jobs), Console(file=out, width=40))
+    assert f"\n  purgatory jobs retry --kind='{'x ' * 60}'\n" in out.getvalue()
 
 
 def test_all_columns_leave_room_for_the_names():

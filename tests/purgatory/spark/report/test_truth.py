@@ -136,7 +136,7 @@ def stale(kind, found, of):
 N, S, D = r"([\d,]+)", r"((?:[<>] )?[\d.]+ %)", r"([\d.]+ (?:ms|s|min|h|d))"
 PATTERNS = {
     rf"(\w+): {N} of {N} ends were dead {S} of them with “(.*)”\. Once the cause is gone, those "
-    r"that are still dead can be tried again: purgatory jobs retry --kind \w+": dead,
+    r"that are still dead can be tried again: purgatory jobs retry --kind=\w+": dead,
     rf"(\w+): {N} of {N} jobs were not begun in time They were cancelled for their start_within\. "
     r"More workers, or a longer start_within, would have them run\.": stale,
     rf"(\w+): a tenth of the jobs began about {D} late or later Half of them began within about "
@@ -161,7 +161,7 @@ PATTERNS = {
 def test_each_sentence_about_jobs_is_true(written):
     """All of them have a pattern, and all patterns are found."""
     report, _, _ = written
-    advice = [f"{what} {why}" for what, why in all_advice(report)]
+    advice = [" ".join(filter(None, one)) for one in all_advice(report)]
     used = set()
     for sentence in advice:
         found = [(p, m) for p in PATTERNS if (m := re.fullmatch(p, sentence))]
@@ -249,7 +249,8 @@ def test_each_sentence_about_waits_is_true(written):
     """One of each rule; nothing is said of the kind whose operations all complete."""
     report, _, _ = written
     proposed = {f.summary.kind.name: f.proposed.timeout_ms for f in report.findings if f.proposed}
-    said = [f"{what} {why}" for what, why in all_advice(report) if what.partition(":")[0] in NEEDS]
+    advice = (one for one in all_advice(report) if one.what.partition(":")[0] in NEEDS)
+    said = [" ".join(filter(None, one)) for one in advice]
     used = set()
     for sentence in said:
         kind = sentence.partition(":")[0]

@@ -340,7 +340,7 @@ def test_links_in_circles_and_names_that_are_not_utf_8(spark, tmp_path):
     day.mkdir()
     write(day / "a.csv", EVENTS_CSV)
     (day / "again=1").symlink_to(tmp_path)
-    assert find_files(spark, str(tmp_path)).names == [f"{day}/a.csv"]
+    assert find_files(spark, str(tmp_path)) == {f"{day}/a.csv": "csv"}
     Path(os.fsdecode(os.fsencode(day) + b"/\xff.csv")).write_text(EVENTS_CSV)
     with pytest.raises(TableError, match=r"udcff\.csv: Spark reads no name that is not UTF-8"):
         read_table(spark, str(tmp_path), EVENTS_TABLE)
@@ -578,13 +578,12 @@ def test_files_are_found_in_order(spark, tmp_path):
     for name in ("b.csv", "a b.csv", "a.jsonl.gz", "c.PARQUET", "c.parquet.gz", ".d.csv"):
         write(tmp_path / name, "key")
     files = find_files(spark, str(tmp_path))
-    names = [name.rpartition("/")[2] for name in files.names]
-    assert names == ["a b.csv", "a.jsonl.gz", "b.csv", "c.PARQUET"]
-    assert {kind: len(found) for kind, found in files.by_format.items()} == {
-        "csv": 2,
-        "json": 1,
-        "parquet": 1,
-    }
+    assert [(name.rpartition("/")[2], kind) for name, kind in files.items()] == [
+        ("a b.csv", "csv"),
+        ("a.jsonl.gz", "json"),
+        ("b.csv", "csv"),
+        ("c.PARQUET", "parquet"),
+    ]
 
 
 def test_an_empty_parquet_file_is_named_in_one_line(spark, tmp_path):

@@ -1,5 +1,7 @@
 """Each rule speaks when it has reason to, and is silent otherwise."""
 
+import subprocess
+
 import pytest
 
 from purgatory.cli.entry_point import make_parser
@@ -29,11 +31,29 @@ class TestDeadJobs:
     def test_a_percent_is_dead(self):
         """It has the share of the first error, and the command that tries them again."""
         others = many(2, state="dead", error="OSError: disk")
-        what, why = said(job_advice.dead_jobs, [*many(800), *many(8, **DEAD), *others])
+        what, why, command = said(job_advice.dead_jobs, [*many(800), *many(8, **DEAD), *others])
         assert what == "mail: 10 of 810 ends were dead"
         assert why.startswith("80 % of them with “ValueError: no”. Once the cause is gone")
-        command = why.rpartition(": purgatory ")[2].split()
-        assert make_parser().parse_args(command).run
+        assert make_parser().parse_args(command.split()[1:]).run
+
+    @pytest.mark.parametrize(
+        "kind",
+        [
+            "",
+            "-x",
+            "it's $HOME",
+            "a\nb\\'c\t9",
+            "\N{NO-BREAK SPACE}\N{RIGHT-TO-LEFT OVERRIDE}é",
+            "x" * 99,
+        ],
+    )
+    def test_a_shell_reads_the_exact_kind(self, kind):
+        """The command is one printable line, whatever the name."""
+        command = said(job_advice.dead_jobs, many(10, kind=kind, **DEAD)).command
+        assert command.isprintable()
+        words = subprocess.check_output(["bash", "-c", f"printf '%s\\0' {command}"]).decode()
+        arguments = make_parser().parse_args(words.split("\0")[1:-1])
+        assert arguments.kind == kind
 
     @pytest.mark.parametrize(
         "rows",
@@ -49,7 +69,7 @@ class TestNotBegun:
 
     def test_in_time(self):
         """It counts those that were cancelled for that."""
-        what, _ = said(job_advice.not_begun, [*many(500), *self.ROWS])
+        what, *_ = said(job_advice.not_begun, [*many(500), *self.ROWS])
         assert what == "mail: 20 of 520 jobs were not begun in time"
 
     @pytest.mark.parametrize(
@@ -68,7 +88,7 @@ class TestNotBegun:
 class TestTooFewWorkers:
     def test_a_tenth_is_late(self):
         """With the times, and how many ran at once."""
-        what, why = said(job_advice.too_few_workers, [*many(85), *many(15, **LATE)])
+        what, why, *_ = said(job_advice.too_few_workers, [*many(85), *many(15, **LATE)])
         assert what == "mail: a tenth of the jobs began about 20 s late or later"
         assert "Half of them began within about 0 ms. At most 85 ran at once." in why
         assert "purgatory jobs limit)" in why
@@ -90,7 +110,7 @@ class TestBursts:
     def test_one_minute(self):
         """It names the minute."""
         rows = [*spread(120, **LATE), *many(80, **LATE)]
-        what, why = said(job_advice.bursts, rows)
+        what, why, *_ = said(job_advice.bursts, rows)
         assert what == "mail: 41 % of the jobs were due in minute 0 of an hour"
         assert "jitter of a repeat" in why
 
@@ -105,14 +125,14 @@ class TestLongAttempts:
 
     def test_failed_attempts_take_long(self):
         """The limit has room above each job that was done; the handler's setting is shown."""
-        what, why = said(job_advice.long_attempts, [*many(200, run=700), *self.HUNG])
+        what, why, command = said(job_advice.long_attempts, [*many(200, run=700), *self.HUNG])
         assert what == "mail: a time limit of 1 s"
         assert "5 attempts that failed did, and would have ended 8.25 min sooner in all" in why
-        assert why.endswith("@worker.on('mail', timeout=1)")
+        assert command == "@worker.on('mail', timeout=1)"
 
     def test_a_single_attempt(self):
         """One is no plural."""
-        _, why = said(job_advice.long_attempts, [*many(200, run=700), self.HUNG[0]])
+        _, why, *_ = said(job_advice.long_attempts, [*many(200, run=700), self.HUNG[0]])
         assert "longer. 1 attempt that failed did" in why
 
     @pytest.mark.parametrize(
@@ -134,7 +154,7 @@ class TestVainRetries:
 
     def test_hardly_any_is_done(self):
         """It counts those that were tried again."""
-        _, why = said(job_advice.vain_retries, [*many(10), *self.AGAIN, *many(1, attempts=2)])
+        _, why, *_ = said(job_advice.vain_retries, [*many(10), *self.AGAIN, *many(1, attempts=2)])
         assert "Of 201 jobs with more than one attempt" in why
         assert ", 1 was done" in why
 
@@ -150,7 +170,7 @@ class TestLastAttempts:
     def test_many_are_done_by_the_last(self):
         """One more is worth a try."""
         rows = [*many(60, attempts=3), *many(60, state="dead", attempts=3, error="E")]
-        what, why = said(job_advice.last_attempts, rows)
+        what, why, *_ = said(job_advice.last_attempts, rows)
         assert what == "mail: more than 3 attempts"
         assert "Of 120 jobs that came to attempt 3, 50 % were done by then" in why
 
@@ -173,7 +193,7 @@ class TestBadWorker:
     def test_one_stands_out(self):
         """It compares with the others."""
         bad = [*many(50, worker="bad"), *many(50, worker="bad", **DEAD)]
-        what, why = said(job_advice.bad_worker, [*many(200), *many(2, **DEAD), *bad])
+        what, why, *_ = said(job_advice.bad_worker, [*many(200), *many(2, **DEAD), *bad])
         assert what == "mail: look at worker bad"
         assert why == "50 % of its jobs are dead; of the other workers' jobs 0.99 %."
 

@@ -26,5 +26,5 @@ def test_short_names_are_not_broken():
 
 def test_options_are_not_broken():
     """A command is copied as it is; dashes of the data are text."""
-    said = advice_list([Advice("mail", "try: purgatory jobs retry --kind a--b <--c")])
-    assert 'retry <span class="whole">--kind</span> a--b &lt;--c' in said
+    said = advice_list([Advice("mail", "try:", "purgatory jobs retry --kind a--b <--c")])
+    assert 'retry <span class="whole">--kind</span> a--b &lt;--c</code></li>' in said
