@@ -55,7 +55,7 @@ def test_a_delay_of_0_overtakes():
     timer.schedule(0, ran.append, "at once")
     timer.advance_clock()
     assert ran == ["at once", "due before"]
-    assert "in any order, and a delay of 0 at once" in text_of("docs/library.md")
+    assert "in any order; a delay of 0 runs at once" in text_of("docs/library.md")
 
 
 def test_closing_on_a_shared_timer():
