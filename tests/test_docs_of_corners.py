@@ -14,7 +14,8 @@ import mq
 from purgatory import DelayedOperation, OperationExpired, Purgatory
 from purgatory.aio import AsyncPurgatory
 from purgatory.core.operations.outcome_race import MAX_NESTED
-from purgatory.testing import ManualPurgatory
+from purgatory.testing import ManualPurgatory, ServiceWorld
+from purgatory.testing.world import process
 from tests.test_docs import text_of
 from tests.testing.purgatory_harness import HANG
 from timingwheel import InlineExecutor, ManualClock, Timer
@@ -163,6 +164,20 @@ def test_what_a_limit_costs():
         purgatory.close()
     assert futures[0].done()
     assert "but `limit`, on how many wait for the key" in text_of("docs/why.md")
+
+
+def test_a_simulated_day(monkeypatch):
+    """howto/testing.md: `result` gives up before a later timeout; here after an hour."""
+    assert process._LONGEST_WAIT_S == 86_400
+    monkeypatch.setattr(process, "_LONGEST_WAIT_S", 3600.0)
+    with ServiceWorld() as world:
+        future = world.client("waiter").defer("key", timeout=7200)
+        with pytest.raises(TimeoutError) as told:
+            future.result()
+        assert not isinstance(told.value, OperationExpired)
+        assert not future.done()
+    statement = "After a simulated day a pending future raises TimeoutError, whatever its timeout."
+    assert statement in text_of("docs/howto/testing.md")
 
 
 def test_callbacks_within_a_dozen_callbacks():
