@@ -5,7 +5,7 @@ import sys
 import threading
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 
 import pytest
@@ -45,6 +45,26 @@ def test_tasks_of_one_tick_in_a_pool():
         assert (pool.jobs, sorted(ran)) == (1, [0, 1, 2])
     assert "one thread of the pool runs the tasks of a tick in turn" in text_of("docs/library.md")
     assert "tasks of one tick take turns" in text_of("docs/coming-from.md")
+
+
+def test_waiting_after_complete_later():
+    """library.md: the loop runs the callback, and so lets nothing expire meanwhile."""
+    told, ended = [], threading.Event()
+
+    def wait(_):
+        late = purgatory.defer("late", timeout=0.001)
+        with suppress(TimeoutError):
+            told.append(late.exception(0.1))
+        ended.set()
+
+    with Purgatory() as purgatory:
+        purgatory.defer("posted").add_done_callback(wait)
+        purgatory.complete_later("posted")
+        assert ended.wait(HANG)
+    assert told == []
+    assert "after `complete_later`, or in any pool for one of the same tick" in text_of(
+        "docs/library.md"
+    )
 
 
 def test_a_delay_of_0_overtakes():
