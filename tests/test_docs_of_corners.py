@@ -16,7 +16,7 @@ from purgatory.aio import AsyncPurgatory
 from purgatory.core.operations.outcome_race import MAX_NESTED
 from purgatory.testing import ManualPurgatory, ServiceWorld
 from purgatory.testing.world import process
-from tests.test_docs import text_of
+from tests.test_docs import ROOT, text_of
 from tests.testing.purgatory_harness import HANG
 from timingwheel import InlineExecutor, ManualClock, Timer
 
@@ -161,6 +161,36 @@ def test_when_a_task_of_wait_begins():
 
     asyncio.run(main())
     assert "begins when it is awaited or its task runs" in text_of("docs/asyncio.md")
+
+
+def test_a_lock_that_nobody_waits_for():
+    """asyncio.md: what a cancelled task was handed goes to a later one; an error goes nowhere."""
+    page = (ROOT / "docs/asyncio.md").read_text()
+    source = page[
+        page.index("async def acquire(") : page.index(
+            "\n\n\nasync def main():\n    async with AsyncPurgatory() as p:\n        first, second"
+        )
+    ]
+    names = {"asyncio": asyncio}
+    exec(source, names)
+
+    async def main():
+        async with AsyncPurgatory() as p:
+            first = asyncio.create_task(names["acquire"](p, "lock"))
+            await asyncio.sleep(0)
+            p.complete("lock", "the lock", limit=1)
+            first.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await first
+            assert await names["acquire"](p, "lock") == "the lock"
+            second = asyncio.create_task(names["acquire"](p, "lock"))
+            await asyncio.sleep(0)
+            p.fail("lock", ConnectionError)
+            second.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await second
+
+    asyncio.run(main())
 
 
 def test_what_a_limit_costs():
