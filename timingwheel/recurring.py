@@ -49,6 +49,7 @@ class Recurring(TimerTask):
         overlaps = self._rc_runs
         if not overlaps:
             self._rc_runs = True
+            self.delay_ns = self._rc_interval_ns  # for `Timer.add` within the run
         try:
             return None if overlaps else super().run()
         finally:

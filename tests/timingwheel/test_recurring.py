@@ -303,8 +303,9 @@ def test_a_clock_that_raises_once_stops_nothing(clock):
     timer.close()
 
 
-def test_the_callback_adds_it_again(timer, clock):
-    """The next run comes after the delay from then, and later runs count from that one."""
+@pytest.mark.parametrize("first", [1, 10])
+def test_the_callback_adds_it_again(timer, clock, first):
+    """The next run comes after the interval from then, and later runs count from that one."""
     ran = []
 
     def work():
@@ -312,11 +313,11 @@ def test_the_callback_adds_it_again(timer, clock):
         if len(ran) == 1:
             timer.add(recurring)
 
-    recurring = timer.every(10, work)
-    move(timer, clock, 11)
+    recurring = timer.every(10, work, first=first)
+    move(timer, clock, first + 1)
     for _ in range(4):
         move(timer, clock, 5)
-    assert ran == [21_000, 31_000, 41_000]
+    assert ran == [ran[0], ran[0] + 10_000, ran[0] + 20_000]
     assert recurring.skipped == 0
 
 
