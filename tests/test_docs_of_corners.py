@@ -99,7 +99,7 @@ def test_closing_on_a_shared_timer():
         assert not ended.is_set()
         go_on.set()
     assert ended.is_set()
-    assert "on a shared timer the timer's `close`" in text_of("docs/library.md")
+    assert "on a shared timer only the timer's `close` waits for them" in text_of("docs/library.md")
 
 
 def test_an_exit_in_the_main_thread():
