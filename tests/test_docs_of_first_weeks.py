@@ -117,12 +117,15 @@ def test_the_longest_delay():
     assert 146 * year < timedelta(seconds=longest) < 147 * year
     with pytest.raises(ValueError, match="inf"):
         timer.schedule(math.inf, print)
+    with pytest.raises(ValueError, match="expected at most"):
+        timer.schedule(147e6 * year.total_seconds(), print)
+    timer.schedule(146e6 * year.total_seconds(), print)
     with ManualPurgatory() as purgatory:
         purgatory.defer("key", timeout=0)
         with pytest.raises(TypeError, match="None"):
             purgatory.defer("key", timeout=None)
-    said = "from 0, neither infinity nor `None`; beyond 146 years it counts as 146 years"
-    assert said in text_of("docs/library.md")
+    said = "from 0, neither infinity nor `None`; beyond 146 years it counts as 146 years, "
+    assert f"{said}more than 146 million are an error" in text_of("docs/library.md")
 
 
 def test_a_group_of_operations():

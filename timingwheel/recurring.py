@@ -17,11 +17,12 @@ class Recurring(TimerTask):
 
     Run n is due n - 1 intervals after the first, however long the callback takes. Two runs never
     overlap. A run is skipped, and counted in `skipped`, if the previous run lasts too long or the
-    clock jumps over it. `Timer.reschedule` moves the next run and all later runs. After `cancel` it
-    never runs again, also if `Timer.add` takes the task.
+    clock jumps over it. `Timer.reschedule` moves the next run and all later runs, as does
+    `Timer.add`, also within a run. After `cancel` it never runs again, also if `Timer.add` takes
+    the task.
     """
 
-    __slots__ = ("_rc_ended", "_rc_interval_ns", "_rc_lock", "_rc_timer", "skipped")
+    __slots__ = ("_rc_ended", "_rc_interval_ns", "_rc_lock", "_rc_runs", "_rc_timer", "skipped")
 
     def __init__(
         self,
@@ -36,6 +37,7 @@ class Recurring(TimerTask):
         self._rc_interval_ns: i64 = interval_ns
         self._rc_lock = new_hot_rlock()  # guards _rc_ended; a leaf lock
         self._rc_ended = False  # set once
+        self._rc_runs = False  # whether a thread runs the callback, which alone changes it
         #: Missed runs. Written by the thread running the callback.
         self.skipped: int = 0
 
@@ -43,12 +45,23 @@ class Recurring(TimerTask):
         """Call the callback, then wait for the next run, whatever the callback raised."""
         if self._rc_ended:  # added again
             return None
+        # No call until `try`: neither another thread nor an interrupt comes in between.
+        overlaps = self._rc_runs
+        if not overlaps:
+            self._rc_runs = True
+            self.delay_ns = self._rc_interval_ns  # for `Timer.add` within the run
         try:
-            return super().run()
+            return None if overlaps else super().run()
         finally:
+            if not overlaps:
+                self._rc_runs = False
             self._arm_next()
+            if overlaps:  # it was added again within another run
+                self.skipped += 1
 
     def _arm_next(self) -> None:
+        if self._tt_list is not None:  # added again, within this run or after it
+            return
         failure: Exception | None = None
         now_ns: i64 = self.deadline_ns
         try:

@@ -132,9 +132,10 @@ class Purgatory(PurgatoryCore):
         `cancel_pending`: cancel pending operations, so that their futures raise OperationCancelled;
         False: let them complete or expire for up to `timeout` seconds, then cancel the rest.
         `wait`: return after all ended; False: wait for no callback, as a signal handler should.
-        With a shared timer, another thread must advance its clock meanwhile. A `try_complete`
-        should pass a timeout: its own operation cannot end before `try_complete` returns. A signal
-        handler or finalizer never waits if its thread has a lock of ours: see `Timer.holds_lock`.
+        With a shared timer, another thread must advance its clock meanwhile, and only the timer's
+        `close` waits for callbacks of expired operations that run. A `try_complete` should pass a
+        timeout: its own operation cannot end before `try_complete` returns. A signal handler or
+        finalizer never waits if its thread has a lock of ours: see `Timer.holds_lock`.
         The metrics leave their registry. In a forked child: nothing. Raises TypeError, ValueError.
         """
         check_flag("wait", wait)

@@ -3,10 +3,12 @@
 import contextvars
 import math
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
 
+from tests.testing.eventually import HANG, eventually
 from tests.testing.interrupts import GROUND_FLOOR, TIMINGWHEEL, TimeLimit, interrupted_at
 from timingwheel import COMPILED, InlineExecutor, ManualClock, Recurring, Timer, TimerFull
 
@@ -347,3 +349,47 @@ def test_a_clock_that_raises_once_stops_nothing(clock):
     assert (len(runs), [str(error) for error in errors]) == (3, ["no clock"])
     assert not recurring.done()
     timer.close()
+
+
+@pytest.mark.parametrize("first", [1, 10])
+def test_the_callback_adds_it_again(timer, clock, first):
+    """The next run comes after the interval from then, and later runs count from that one."""
+    ran = []
+
+    def work():
+        ran.append(clock())
+        if len(ran) == 1:
+            timer.add(recurring)
+
+    recurring = timer.every(10, work, first=first)
+    move(timer, clock, first + 1)
+    for _ in range(4):
+        move(timer, clock, 5)
+    assert ran == [ran[0], ran[0] + 10_000, ran[0] + 20_000]
+    assert recurring.skipped == 0
+
+
+def test_no_run_overlaps_when_it_is_added_again(clock):
+    """A run that comes due during another one does not start."""
+    started, inside, go_on = [], threading.Event(), threading.Event()
+
+    def work():
+        started.append(1)
+        if len(started) == 1:
+            timer.add(recurring)
+            inside.set()
+            go_on.wait(HANG)
+
+    with ThreadPoolExecutor(2) as pool:
+        timer = Timer(clock=clock, executor=pool)
+        recurring = timer.every(1, work)
+        move(timer, clock, 1)
+        assert inside.wait(HANG)
+        move(timer, clock, 1)
+        pool.submit(int).result(HANG)  # behind that run, in the other thread
+        assert (len(started), recurring.skipped, len(timer)) == (1, 1, 1)
+        go_on.set()
+        eventually(lambda: not recurring._rc_runs)
+        move(timer, clock, 1)
+        eventually(lambda: len(started) == 2)
+        timer.close()
