@@ -166,7 +166,7 @@ def test_the_table_of_limits():
     watched = f"{job_watches.PER_CONNECTION:,}, {job_watches.MOST:,}"
     assert f"| jobs whose `result` a client, all clients wait for | {watched} |" in table
     assert f"of a client that wait | {READS_PER_CLIENT} |" in table
-    assert f"whose replies are remembered | {SESSIONS_PER_CLIENT:,} |" in table
+    assert f"also submits with ids counts twice | {SESSIONS_PER_CLIENT:,} |" in table
     assert f"and for coroutines | {MAX_CONCURRENCY:,} |" in table
     assert MOST_PERIOD_MS == 10 * 366 * 86_400_000
 
@@ -221,6 +221,16 @@ def test_the_gateway_has_limits_of_its_own(kind, field, text):
     with pytest.raises(msgspec.ValidationError, match="length <= 100"):
         msgspec.convert({field: [text] * 101, **others}, kind)
     statement = "has at most 100 keys, a job 100 tags, also if the server allows more"
+    assert statement in text_of("docs/gateway.md")
+
+
+def test_the_gateway_counts_characters():
+    """gateway.md: the server counts bytes, and may allow more."""
+    longest = "\N{EURO SIGN}" * 1024
+    assert msgspec.convert({"keys": [longest], "op_id": longest}, OperationRequest).keys == [longest]
+    with pytest.raises(msgspec.ValidationError, match="length <= 1024"):
+        msgspec.convert({"keys": [longest + "k"]}, OperationRequest)
+    statement = "Ids and keys in a body are texts of up to 1,024 characters,"
     assert statement in text_of("docs/gateway.md")
 
 

@@ -1,0 +1,85 @@
+"""What the pages for users of a server state is what a server does."""
+
+import pytest
+from msgspec import Raw
+
+from purgatory.service.encoding import encode
+from purgatory.service.errors import TooManySessions
+from purgatory.service.job_messages import CancelJobs
+from purgatory.service.protocol import (
+    Complete,
+    Completion,
+    Fail,
+    KeyFailure,
+    Query,
+    SubmissionOptions,
+    Submit,
+)
+from purgatory.service.server.records import remembered_replies, retention
+from tests.test_docs import text_of
+from tests.testing.step_server import StepServer, job, operation
+
+
+@pytest.fixture
+def server():
+    """A server, step by step, with its store in memory; an event ends four operations at once."""
+    server = StepServer(None, portion=4)
+    server.hello()
+    yield server
+    server.store.close()
+
+
+@pytest.mark.parametrize("timeout_ms", [0, 5000])
+@pytest.mark.parametrize("failed", [False, True])
+def test_the_answer_to_an_event_counts_cancelled_jobs(server, timeout_ms, failed):
+    """protocol.md: also if the key ends its operations in portions."""
+    server.submit(*[operation(f"o{n}", "k") for n in range(20)])
+    server.submit(job("a", "k", timeout_ms=timeout_ms))
+    server.pass_time(2)
+    if failed:
+        reply = server.ask(Fail, [KeyFailure("k", "Error", "why")])
+    else:
+        reply = server.ask(Complete, [Completion("k", Raw(encode(None)))])
+    assert reply.counts == [21]
+    assert server.job("a").state == "cancelled"
+    said = "The answer to **complete** or **fail** counts the cancelled jobs, too."
+    assert said in text_of("docs/protocol.md")
+
+
+def test_acknowledged_outcomes_and_ended_jobs_are_counted_together(server, monkeypatch):
+    """service.md, protocol.md: outcomes of operations end the time of a job, and the reverse."""
+    monkeypatch.setattr(retention, "RETAINED_OUTCOMES", 3)
+    monkeypatch.setattr(retention, "DELETED_TOGETHER", 1)
+    server.submit(job("made-up"))
+    assert server.ask(CancelJobs, ["made-up"]).done == [True]
+    assert server.job("made-up").state == "cancelled"
+    for number in range(5):
+        server.submit(operation(f"o{number}", "k"))
+        [outcome] = server.complete_and_push("k")[1]
+        server.acknowledge(outcome.number)
+    server.pass_time(1000)
+    assert server.job("made-up").state == "unknown"
+    assert server.ask(Query, ["o0"]).states[0].state == "unknown"
+    said = "of all acknowledged outcomes and ended jobs among the last 10,000."
+    assert said in text_of("docs/protocol.md")
+
+
+def test_submits_with_ids_take_a_session_of_their_own(server, monkeypatch):
+    """service.md, protocol.md: such a client counts twice."""
+    monkeypatch.setattr(remembered_replies, "SESSIONS_PER_CLIENT", 2)
+    given = operation("given", "k")
+    given.options = SubmissionOptions()
+    assert server.ask(Submit, [given], session="one", seq=1).refused == []
+    assert server.ask(Complete, [Completion("k")], session="one", seq=2).counts == [1]
+    refusal = server.ask(Complete, [Completion("k")], session="two", seq=1)
+    assert refusal.code == TooManySessions.code
+    assert "(one that also submits with ids counts twice)" in text_of("docs/protocol.md")
+
+
+def test_due_jobs_are_among_the_unacknowledged(server):
+    """metrics.md: a job that waits for a worker, though no client gets its outcome."""
+    server.submit(job("due", timeout_ms=0), job("later", timeout_ms=60_000))
+    server.pass_time(2)
+    assert server.state.unacknowledged == 1
+    said = "| `purgatory_server_unacknowledged` | gauge | | Outcomes kept for their clients, and due"
+    assert said in text_of("docs/reference/metrics.md")
