@@ -81,5 +81,5 @@ def test_due_jobs_are_among_the_unacknowledged(server):
     server.submit(job("due", timeout_ms=0), job("later", timeout_ms=60_000))
     server.pass_time(2)
     assert server.state.unacknowledged == 1
-    said = "| `purgatory_server_unacknowledged` | gauge | | Outcomes kept for their clients, and due"
+    said = "`purgatory_server_unacknowledged` | gauge | | Outcomes kept for their clients, and due"
     assert said in text_of("docs/reference/metrics.md")
