@@ -1,8 +1,12 @@
 """What the pages for users of a server state is what a server does."""
 
+import shutil
+
+import pyarrow.parquet as pq
 import pytest
 from msgspec import Raw
 
+from purgatory.service import Client, Config, ServiceDaemon
 from purgatory.service.encoding import encode
 from purgatory.service.errors import TooManySessions
 from purgatory.service.job_messages import CancelJobs
@@ -16,6 +20,7 @@ from purgatory.service.protocol import (
     Submit,
 )
 from purgatory.service.server.records import remembered_replies, retention
+from purgatory.service.store_copy.ends import copy_store
 from tests.test_docs import text_of
 from tests.testing.step_server import StepServer, job, operation
 
@@ -83,3 +88,22 @@ def test_due_jobs_are_among_the_unacknowledged(server):
     assert server.state.unacknowledged == 1
     said = "`purgatory_server_unacknowledged` | gauge | | Outcomes kept for their clients, and due"
     assert said in text_of("docs/reference/metrics.md")
+
+
+@pytest.mark.parametrize(("with_journal", "written"), [(True, ["b"]), (False, ["a", "b"])])
+def test_the_journal_of_a_copied_store(tmp_path, with_journal, written):
+    """service.md: it goes on where a copy of the journal ends; else rows come twice."""
+
+    def run(name, op_id):
+        config = Config(data_dir=tmp_path / name, bind="tcp://127.0.0.1:0", http_bind="")
+        with ServiceDaemon(config) as service, Client(service.server.address) as client:
+            client.submit("k", op_id=op_id)
+
+    run("old", "a")
+    copy_store(str(tmp_path / "old"), str(tmp_path / "new"))
+    if with_journal:
+        shutil.copytree(tmp_path / "old" / "journal", tmp_path / "new" / "journal")
+    run("new", "b")
+    last = max((tmp_path / "new" / "journal" / "operations").rglob("*.parquet"))
+    assert pq.read_table(last)["op_id"].to_pylist() == written
+    assert "but needs copies of `keys` and `journal`." in text_of("docs/service.md")
