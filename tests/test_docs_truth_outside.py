@@ -107,3 +107,20 @@ def test_the_journal_of_a_copied_store(tmp_path, with_journal, written):
     last = max((tmp_path / "new" / "journal" / "operations").rglob("*.parquet"))
     assert pq.read_table(last)["op_id"].to_pylist() == written
     assert "but needs copies of `keys` and `journal`." in text_of("docs/service.md")
+
+
+def test_which_metrics_of_a_purgatory_a_server_leaves_at_0():
+    """metrics.md: its held events and waiting requests have metrics of their own."""
+    config = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="")
+    with ServiceDaemon(config) as service, Client(service.server.address) as client:
+        client.complete("k", hold=60)
+        found = {
+            sample.name: sample.value
+            for metric in service.server.registry.collect()
+            for sample in metric.samples
+        }
+    assert found["purgatory_server_held"] == 1
+    names = ("purgatory_held_events", "mq_mailbox_commands_total", "mq_mailbox_depth")
+    assert [found[name] for name in names] == [0, 0, 0]
+    said = "Of a server `purgatory_held_events` and `mq_mailbox_…` are 0:"
+    assert said in text_of("docs/reference/metrics.md")
