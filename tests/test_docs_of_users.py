@@ -204,7 +204,7 @@ def test_how_many_ended_jobs_without_an_id_are_known(monkeypatch):
         with pytest.raises(JobUnknown):
             made_up.result(HANG)
         assert given.result(HANG) == 1
-    statement = "it keeps the last 10,000 ended jobs and acknowledged outcomes of all clients. After"
+    statement = "it keeps the last 10,000 ended jobs and acknowledged outcomes of all clients."
     assert statement in text_of("docs/service.md")
 
 

@@ -71,7 +71,7 @@ LIMITS = [
     ("service.md", f"within `lost_after={LOST_AFTER_S}` seconds"),
     ("service.md", f"When about {BACKLOG:,} calls are unsent, further ones, `defer` too, block"),
     ("service.md", f"up to {MAX_RUNNING} calls at a time"),
-    ("service.md", f"retries after {FIRST_DELAY_S} s, then ever longer, up to {MAX_DELAY_S:.0f} s"),
+    ("service.md", f"retries within {FIRST_DELAY_S} s, then ever later, up to {MAX_DELAY_S:.0f} s"),
     ("service.md", f"running handlers may finish, for up to {STOP_TIMEOUT_S:.0f} s"),
     ("service.md", f"at least {MIN_BYTES >> MIB} MiB, at most {MAX_BYTES >> GIB} GiB"),
     (
@@ -105,7 +105,7 @@ LIMITS = [
     ("gateway.md", f"must wait for an answer for longer than {MAX_WAIT_S:.0f} s"),
     ("high-availability.md", f"`--takeover-after` ({Config().takeover_after:.0f} s)"),
     ("high-availability.md", f"at least {LEAST_TAKEOVER_S} s, + up to 1 s"),
-    ("high-availability.md", f"within `lost_after={LOST_AFTER_S}` seconds"),
+    ("high-availability.md", f"two thirds of `lost_after` ({LOST_AFTER_S:.0f} s), its client asks"),
     ("high-availability.md", f"it waits for at most {ROUND_DELAY_S[1]} seconds"),
     ("howto/nightly-report.md", f"up to {repeat_requests.MOST:,} repeats"),
     ("howto/nightly-report.md", f"a client {repeat_requests.MOST_OF_A_CLIENT:,}."),
