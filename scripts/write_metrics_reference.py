@@ -34,11 +34,16 @@ HEAD = """\
 A histogram has series with `_bucket`, `_sum` and `_count`. No label holds a watch key, an id or the
 name of a client.
 """
+OF_A_SERVER = """\
+Of a server `purgatory_held_events` and `mq_mailbox_…` are 0: see `purgatory_server_held` and
+`purgatory_server_store_backlog`.
+"""
 
 
 def page() -> str:
     """Return the text of the page."""
-    return "\n\n".join([HEAD.strip(), *(_section(*each) for each in _places())]) + "\n"
+    first, *others = (_section(*each) for each in _places())
+    return "\n\n".join([HEAD.strip(), first, OF_A_SERVER.strip(), *others]) + "\n"
 
 
 def _places() -> Iterator[tuple[str, Iterable[Metric]]]:

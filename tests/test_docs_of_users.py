@@ -181,6 +181,8 @@ def test_what_max_remembered_counts():
         assert client.schedule(3600, kind="mail").is_new
     page = text_of("docs/howto/unique-jobs.md")
     assert "counts the ids of ended and of pending jobs that have a period." in page
+    said = "`--max-remembered N` | ids from callers, remembered or to be remembered (default:"
+    assert said in text_of("docs/reference/cli.md")
     assert "and accepts jobs with `unique_for=0` or without a `job_id`." in page
 
 
@@ -202,7 +204,7 @@ def test_how_many_ended_jobs_without_an_id_are_known(monkeypatch):
         with pytest.raises(JobUnknown):
             made_up.result(HANG)
         assert given.result(HANG) == 1
-    statement = "it keeps the last 10,000 of all clients. After that `result` raises `JobUnknown`"
+    statement = "it keeps the last 10,000 ended jobs and acknowledged outcomes of all clients."
     assert statement in text_of("docs/service.md")
 
 

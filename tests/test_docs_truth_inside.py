@@ -281,6 +281,7 @@ def numbers_of_spark():
         f"at most a {WORDS[room('report.wheel_tuning')._MAX_LATE]} of the median timeout",
         f"Up to a {WORDS[room('report.report').EXACT_ROWS]} outcomes are computed exactly",
         f"rounded to {WORDS[room('report.aggregates').DIGITS]} digits",
+        f"less often by a {WORDS[room('report.comparison')._SHARE]} of their operations and by",
         f"changed by a factor of more than {room('report.comparison')._WAIT}",
     ]
 
@@ -467,7 +468,7 @@ def test_what_an_overview_has_of_a_kind():
 def test_how_long_a_list_has_what_has_ended():
     """`purgatory list` says it: not for as long as the ids are remembered, as `query` has them."""
     assert "ended ones for ten minutes after their outcomes were acknowledged" in _LIST
-    assert f"of many the last\n{RETAINED_OUTCOMES:,}." in _LIST
+    assert f"of many, also\nended jobs, the last {RETAINED_OUTCOMES:,}." in _LIST
     server = StepServer(None)
     server.hello()
     submission = operation("a", "k")
@@ -497,7 +498,7 @@ def test_how_long_a_list_has_ended_jobs():
     assert server.ask(CountJobs).counts == []
     assert server.job("a").state == "cancelled"
     server.store.close()
-    last = f"of many the last {RETAINED_OUTCOMES:,}"
+    last = f"of many, also acknowledged outcomes, the last {RETAINED_OUTCOMES:,}"
     assert f"lists and counts have the job for ten minutes, {last}" in text_of("docs/service.md")
     assert f"ended ones for ten minutes after their ends, {last}" in " ".join(_JOBS.split())
     assert "has an ended job for ten minutes" in text_of("docs/howto/job-chains.md")

@@ -58,8 +58,8 @@ _HEAD: Final = (
 _SHORT_HEAD: Final = ("operation", "state", "kind", "keys", "due, or ended", "payload, or result")
 _LIST: Final = """\
 List operations of a server in order of submission, the oldest or the newest first: pending
-operations, and ended ones for ten minutes after their outcomes were acknowledged, of many the last
-10,000. A key without the right administer sees only its client's operations."""
+operations, and ended ones for ten minutes after their outcomes were acknowledged, of many, also
+ended jobs, the last 10,000. A key without the right administer lists its client's alone."""
 
 _LIST_EXAMPLES: Final = """\
 examples:

@@ -95,7 +95,7 @@ class Config:
     max_pending: int = _setting(5_000_000, "the same, of all clients")
     max_timeout: float = _setting(366 * 86400.0, "longest timeout in seconds")
     max_held: int = _setting(100_000, "events held for later operations")
-    max_remembered: int = _setting(10_000_000, "ids from callers, remembered after their end")
+    max_remembered: int = _setting(10_000_000, "ids from callers, remembered or to be remembered")
     max_items: int = _setting(512, "operations, keys, ids or numbers of a request")
     max_clients: int = _setting(1000, "connections at a time")
     max_memory: int = field(

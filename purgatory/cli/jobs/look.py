@@ -36,7 +36,7 @@ _ORDERS: Final = ("due", "newest")
 _HEAD: Final = ("job", "state", "kind", "due, or ended", "tries", "error, or why")
 _LIST: Final = """\
 List jobs, earliest due first or, with newest, latest scheduled first: ended ones for ten minutes
-after their ends, of many the last 10,000."""
+after their ends, of many, also acknowledged outcomes, the last 10,000."""
 _LIST_EXAMPLES: Final = """\
 examples:
   purgatory jobs list --state running

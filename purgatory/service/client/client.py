@@ -107,7 +107,7 @@ class Client(LaterCalls):
     The I/O thread calls `on_outcome(outcome)` with each outcome of the client's name for which no
     future waits, as after a restart. Returning acknowledges the outcome; if `on_outcome` returns a
     `concurrent.futures.Future`, its result acknowledges. If `on_outcome` raises, the client calls
-    again, ten times in all, after 0.2 s and then ever longer; then the outcome stays at the server
+    again, ten times in all, within 0.2 s and then ever later; then the outcome stays at the server
     until the next connection. So an outcome can come more than once. Of several clients with one
     name and an `on_outcome`, only the last connected is called.
 

@@ -37,7 +37,7 @@ class Health(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Yield the metrics."""
-        text = "Requests answered; streams count when they begin"
+        text = "Requests answered, but for other hosts and sites; streams count when they begin"
         labels = ["method", "status"]
         requests = CounterMetricFamily("purgatory_gateway_requests", text, labels=labels)
         for key, count in self._requests.items():

@@ -33,6 +33,8 @@ from purgatory.service.protocol import Finish, How, Keep, Lease, LeasedJob, Leas
 # See `backoff_s`; as for a `Worker`.
 _RETRY_DELAY_S: Final = 1.0
 _MAX_RETRY_DELAY_S: Final = 600.0
+# No job has this number.
+_NO_LEASE: Final = Lease(0, 0)
 
 
 @endpoint("POST", "/v1/leases", Work, "Take jobs")
@@ -81,10 +83,21 @@ async def finish(caller: Caller, data: DoneJobs) -> LeaseResults:
     if data.results:
         if len(data.results) != len(ends):
             raise ValueError(f"{len(data.results)} results; expected one for each lease, or none")
-        most = caller.client.calls.job_calls.max_result_bytes
+        most = await _max_result_bytes(caller)
         for end, result in zip(ends, data.results, strict=True):
             end.result = pack_result(result, most)
     return await _end(caller, ends)
+
+
+async def _max_result_bytes(caller: Caller) -> int | None:
+    """Return how large a result may be, after an answer of a server.
+
+    Else the server would refuse a result that is too large, and take the others.
+    """
+    calls = caller.client.calls.job_calls
+    if calls.max_result_bytes is None:  # not connected yet
+        await caller.client.result_of(calls.keep(_NO_LEASE))
+    return calls.max_result_bytes
 
 
 @endpoint("POST", "/v1/leases/return", Finish, "Give jobs back")

@@ -266,6 +266,7 @@ def note_start(store: Store, metadata: dict[str, Any]) -> dict[str, Any]:
 def load_jobs(state: ServerState, stored: dict[int, StoredJob], due: list[OutcomeRecord]) -> None:
     """Add jobs that have been due or cancelled; `stored`: their rows, by `seq`."""
     ended: list[tuple[int, OutcomeRecord]] = []
+    alive: list[tuple[int, OutcomeRecord]] = []  # since when ready
     for record in sorted(due, key=lambda one: one.seq):
         job = record.job
         assert job is not None
@@ -284,7 +285,9 @@ def load_jobs(state: ServerState, stored: dict[int, StoredJob], due: list[Outcom
             state.jobs.bytes += life_bytes(job)
             state.jobs.add(job)
         if job.state in (READY, DEAD):
-            _load_due(state, record, known)
+            alive.append(((known and known.at_ms) or record.ended_ms, record))
+    for _, record in sorted(alive, key=lambda one: one[0]):
+        _load_due(state, record, stored.get(record.seq))
     for at_ms, record in sorted(ended, key=lambda one: one[0]):
         state.retention.end_job(record, at_ms)
 
@@ -307,4 +310,4 @@ def _load_due(state: ServerState, record: OutcomeRecord, known: StoredJob | None
         due = due_job_of(record, known.attempts, known.at_ms)
         if not known.at_ms:  # dead before
             due.start_within_ms = ANY_TIME
-        state.leases.add(due, known.at_ms)
+        state.leases.add(due, known.at_ms, state.stamp.now_ms)

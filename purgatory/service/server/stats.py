@@ -25,7 +25,9 @@ class ServerStats:
     """
 
     pending: int = field(metadata=_is(OWN, "Operations that wait"))
-    unacknowledged: int = field(metadata=_is(GAUGE, "Outcomes kept for their clients"))
+    unacknowledged: int = field(
+        metadata=_is(GAUGE, "Outcomes kept for their clients, and due jobs")
+    )
     held: int = field(metadata=_is(GAUGE, "Events held for later operations"))
     connections: int = field(metadata=_is(GAUGE, "Connections that said hello"))
     messages: int = field(metadata=_is(COUNTER, "Messages read from clients"))

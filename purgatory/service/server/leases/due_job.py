@@ -33,6 +33,7 @@ class DueJob:
         "kind",
         "losses",
         "max_attempts",
+        "oldest_ms",
         "priority",
         "ready_ms",
         "record",
@@ -61,6 +62,7 @@ class DueJob:
         self.state: int = -1  # none yet
         self.at_ms: int = 0
         self.ready_ms: int = 0  # since when
+        self.oldest_ms: int = 0  # the same, of the longest ready behind it in the queue, too
         self.is_waiting: bool = False  # in the queue of its group
         self.max_attempts: int = 1
         self.holder: WorkerConnection | None = None

@@ -135,13 +135,13 @@ class JobLeases:
         if self.on_moved is not None:
             self.on_moved(job)
 
-    def add(self, job: DueJob, at_ms: int = 0) -> None:
-        """Let a due job wait, until `at_ms`."""
+    def add(self, job: DueJob, at_ms: int = 0, now_ms: int = 0) -> None:
+        """Let a due job wait, until `at_ms`; if `now_ms` is not before, since then."""
         self.by_number[job.record.seq] = job
-        if at_ms:
+        if at_ms > now_ms:
             self._wait_until(job, at_ms)
         else:
-            self._wait(job, job.record.ended_ms)
+            self._wait(job, at_ms or job.record.ended_ms)
         self.times.watch_start(job)
 
     def _wait(self, job: DueJob, ready_ms: int, *, first: bool = False) -> None:

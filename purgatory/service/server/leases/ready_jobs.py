@@ -33,7 +33,10 @@ class ReadyJobs:
             self._levels[job.priority] = level = deque()
             if len(self._levels) > 1:
                 self._levels = dict(sorted(self._levels.items(), reverse=True))
+        job.oldest_ms = job.ready_ms
         if first:
+            if level:
+                job.oldest_ms = min(job.ready_ms, level[0].oldest_ms)
             level.appendleft(job)
         else:
             level.append(job)
@@ -83,8 +86,8 @@ class ReadyJobs:
         for level in list(self._levels.values()):
             with contextlib.suppress(IndexError):  # the store thread has taken it
                 job = level[0]
-                if job.is_waiting and (found is None or job.ready_ms < found):
-                    found = job.ready_ms
+                if job.is_waiting and (found is None or job.oldest_ms < found):
+                    found = job.oldest_ms
         return found
 
     def _next_level(self, now_ms: int) -> int:
@@ -93,8 +96,8 @@ class ReadyJobs:
             return first
         found, since_ms = first, now_ms + 1
         for priority, level in self._levels.items():
-            ready_ms = level[0].ready_ms
-            is_urgent = priority == HIGHEST or ready_ms <= now_ms - AGED_MS
-            if is_urgent and ready_ms < since_ms:
-                found, since_ms = priority, ready_ms
+            oldest_ms = level[0].oldest_ms
+            is_urgent = priority == HIGHEST or oldest_ms <= now_ms - AGED_MS
+            if is_urgent and oldest_ms < since_ms:
+                found, since_ms = priority, oldest_ms
         return found

@@ -49,6 +49,18 @@ def test_metrics(gateway, shop):
         assert line in lines
 
 
+def test_refused_hosts_and_sites_are_not_counted(gateway):
+    """These are refused before the API, as the text of the metric says."""
+    for name, status in (("Host", 421), ("Origin", 403)):
+        answer = httpx.get(
+            f"{gateway.url}/healthz", headers={name: "https://a.example"}, timeout=HANG
+        )
+        assert answer.status_code == status
+    found = get(gateway, "/metrics").text
+    assert "Requests answered, but for other hosts and sites;" in found
+    assert "purgatory_gateway_requests_total{" not in found
+
+
 def test_each_method_of_a_route_counts_by_its_name():
     """The word `other` is for methods that no route has."""
     routes = [*application._METHODS.values(), {each.method for each in application.ENDPOINTS}]

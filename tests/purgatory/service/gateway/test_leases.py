@@ -62,6 +62,17 @@ def test_bad_results(shop, results, status, reason):
     assert held(shop, "keep", *jobs) == [True, True]
 
 
+def test_a_result_too_large_for_a_new_gateway(start, shop):
+    """Nothing is done, though this gateway has not heard of the limit yet."""
+    schedule(shop, "a", "b")
+    jobs = take(shop, limit=2)
+    body = {"leases": [job["lease"] for job in jobs], "results": [1, "x" * 100_000]}
+    with start().program() as program:
+        answer = program.post("/v1/leases/acknowledge", json=body)
+    assert answer.status_code == 413
+    assert held(shop, "keep", *jobs) == [True, True]
+
+
 def test_a_failed_attempt(shop, server, connect):
     """It is tried again after the delay, then it is dead; what is given back counts for nothing."""
     schedule(shop, "a")

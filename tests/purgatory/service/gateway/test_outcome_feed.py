@@ -9,9 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from purgatory.service.errors import BadAddress, Refused
+from purgatory.service.errors import BadAddress, Refused, RequestTimeout
 from purgatory.service.gateway import outcomes as module
 from purgatory.service.gateway.outcome_feed import OutcomeFeed
+from tests.test_docs import text_of
 from tests.testing.eventually import eventually
 from tests.testing.gateway_outcomes import end, events
 from tests.testing.purgatory_harness import HANG
@@ -45,6 +46,35 @@ def test_a_quiet_stream(shop, monkeypatch):
         end(shop, "a")
         said = list(itertools.takewhile(lambda line: not line.startswith("event"), lines))
     assert {line.partition(":")[0] for line in said if line} <= {"", "id"}
+
+
+class _Unanswered:
+    """A client without a server."""
+
+    def __init__(self, timeout):
+        self.timeout = timeout
+        self.calls = SimpleNamespace(received=SimpleNamespace())
+
+    async def unread(self, after):
+        """Wait in vain."""
+        await asyncio.sleep(self.timeout)
+        raise RequestTimeout("no answer")
+
+
+async def _first_comment_after(quiet_s, timeout):
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    feed = OutcomeFeed(_Unanswered(timeout), connect=None)
+    async with contextlib.aclosing(feed.read(0, quiet_s, takes=False)) as outcomes:
+        assert await anext(outcomes) is None
+    return loop.time() - began
+
+
+def test_a_quiet_stream_without_a_server():
+    """A call waits first, so a revoked token's stream ends later; the page says how much."""
+    assert asyncio.run(_first_comment_after(0.02, 0.03)) >= 0.05
+    said = f"ends within {module._QUIET_S:.0f} s, and `--patience` while no server answers;"
+    assert said in text_of("docs/gateway.md")
 
 
 class _Left:

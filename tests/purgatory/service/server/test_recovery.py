@@ -288,6 +288,20 @@ def test_jobs_of_version_5(tmp_path):
     server.store.close()
 
 
+@pytest.mark.parametrize("restart", [False, True])
+def test_the_order_of_ready_jobs(server, restart):
+    """The one that became ready first, also one that has been retried."""
+    server.submit(job("retried", timeout_ms=0), job("later", timeout_ms=2000))
+    server.pass_time(2)
+    server.finish(*server.work(), how=How.FAILED, delay_ms=1000)
+    server.work(room=0)
+    server.let_pass(3000)
+    if restart:
+        server.crash()
+        server.hello()
+    assert [one.op_id for one in server.work()] == ["retried", "later"]
+
+
 def test_a_restart_counts_no_ends_of_jobs(step_server):
     """A counter that began with the dead jobs would show Prometheus that they end again."""
     server = step_server

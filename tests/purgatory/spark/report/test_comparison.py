@@ -35,6 +35,13 @@ def test_chance_is_no_change():
     assert said(period([10] * 905 + [None] * 95), period([11] * 900 + [None] * 100)) == []
 
 
+def test_less_than_a_percent_is_no_change():
+    """Though nine times as many operations expire, which is no chance."""
+    earlier = period([10] * 9_990 + [None] * 10)
+    assert said(period([10] * 9_910 + [None] * 90), earlier) == []
+    assert said(period([10] * 9_880 + [None] * 120), earlier)[0].what == "a: more expire"
+
+
 def test_kinds_come_and_go():
     """A kind of only one period is named."""
     found = said([*period([1]), *period([1] * 3, "new")], [*period([1]), *period([1], "old")])

@@ -48,6 +48,15 @@ def test_none_starves(ready):
     assert take_all(ready, AGED_MS) == [3, 1, 4]
 
 
+def test_one_that_is_put_first_delays_no_other(ready):
+    """A job that has lost its lease is ready since then; those behind it for longer."""
+    ready.put(make_job(1, ready_ms=0))
+    ready.put(make_job(2, ready_ms=AGED_MS), first=True)
+    ready.put(make_job(3, 10, ready_ms=AGED_MS))
+    assert ready.oldest_ms() == 0
+    assert take_all(ready, AGED_MS) == [2, 1, 3]
+
+
 def test_jobs_that_leave(ready):
     """They are not taken, and leave no more behind than as many entries as wait."""
     jobs = [make_job(number, number % 3) for number in range(300)]
