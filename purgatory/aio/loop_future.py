@@ -4,11 +4,14 @@ Belongs to one loop: only the loop's thread may call its methods, but for `exten
 """
 
 import asyncio
+from collections.abc import Callable
+from contextvars import Context
 from datetime import timedelta
-from typing import Any
+from typing import Any, Self
 
 from purgatory.aio.loop_operation import LoopOperation, call_in_loop
 from purgatory.core.operations.operation_state import exception_of
+from timingwheel.lowlevel import check_callback
 
 
 class LoopFuture(asyncio.Future[Any]):
@@ -40,6 +43,13 @@ class LoopFuture(asyncio.Future[Any]):
         operation.cancel_requested = True
         call_in_loop(operation.delivery, operation.cancel)
         return operation.cancelled()
+
+    def add_done_callback(
+        self, fn: Callable[[Self], object], /, *, context: Context | None = None
+    ) -> None:
+        """See `asyncio.Future`. Raises TypeError for a coroutine function."""
+        check_callback("fn", fn)
+        super().add_done_callback(fn, context=context)
 
     def set_result(self, result: Any) -> None:
         """End the operation with a result of your own: outcome completed.

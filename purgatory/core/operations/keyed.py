@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from _purgatory_cpython.locks import freed_at_exit
 from _purgatory_cpython.mypyc_types import mypyc_attr
@@ -39,7 +39,8 @@ class KeyedOperation(DelayedOperation):
 
     __slots__ = ("_op_value", "_op_values", "_op_values_lock", "by_key", "need")
 
-    def __init__(self, timeout: float | timedelta, need: int = 1) -> None:
+    # `need`: compiled, an int would take a bool for one.
+    def __init__(self, timeout: float | timedelta, need: Any = 1) -> None:
         super().__init__(timeout)
         # Only subclasses define try_complete().
         self._op_has_condition = type(self) is not KeyedOperation

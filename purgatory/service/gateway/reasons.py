@@ -23,7 +23,7 @@ _NAMES: Final = {
 _FIELD: Final = re.compile(r"Object (missing required|contains unknown) field `(.*)`")
 _CHOICE: Final = re.compile(r"Invalid enum value (.*)")
 _TYPES: Final = re.compile(
-    r"Expected `([a-z |]+)`(?: (?:of (length ))?([<>]=) (\d+)(?:\.0)?)?(?:, got `([a-z]+)`)?"
+    r"Expected `([a-z |]+)`(?: (?:of (length ))?([<>]=) (-?\d+)(?:\.0)?)?(?:, got `([a-z]+)`)?"
 )
 _BOUNDS: Final = {">=": "or more", "<=": "or less"}
 #: By a part of msgspec's other errors.

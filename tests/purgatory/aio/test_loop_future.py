@@ -1,6 +1,7 @@
 """LoopFuture: what AsyncPurgatory.defer returns."""
 
 import asyncio
+import contextvars
 import gc
 
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from purgatory import OperationExpired
 from purgatory.aio import AsyncPurgatory, LoopFuture
 from timingwheel import ManualClock
+
+VARIABLE = contextvars.ContextVar("VARIABLE", default="default")
 
 
 class TestDefer:
@@ -32,6 +35,26 @@ class TestDefer:
                 p.complete("a", 1)
                 p.complete("b", 2)
                 assert await both == [1, 2]
+
+        run(main())
+
+    def test_a_coroutine_function_is_no_callback(self, run):
+        """It would never run; a function is called, in its context if there is one."""
+
+        async def coroutine(_):
+            """Do nothing."""
+
+        async def main():
+            async with AsyncPurgatory() as p:
+                future, got, context = p.defer("a"), [], contextvars.copy_context()
+                with pytest.raises(TypeError, match="a coroutine function"):
+                    future.add_done_callback(coroutine)
+                context.run(VARIABLE.set, "given")
+                future.add_done_callback(lambda done: got.append((done, VARIABLE.get())))
+                future.add_done_callback(lambda _: got.append(VARIABLE.get()), context=context)
+                p.complete("a")
+                await asyncio.sleep(0)
+                assert got == [(future, "default"), "given"]
 
         run(main())
 

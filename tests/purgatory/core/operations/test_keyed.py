@@ -282,8 +282,8 @@ def test_need_is_a_number():
         pass
 
     assert (KeyedOperation(5).need, KeyedOperation(5, Number(2)).need) == (1, 2)
-    for need in ("2", 2.0, None):
-        with pytest.raises(TypeError):
+    for need in ("2", 2.0, None, True):
+        with pytest.raises(TypeError, match=f"need is {need!r}; expected an int"):
             KeyedOperation(5, need)
 
 

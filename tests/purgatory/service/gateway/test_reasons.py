@@ -22,6 +22,7 @@ from purgatory.service.gateway.reasons import reason_of
         (JobRequest, '{"delay": -1}', "delay: expected a number of 0 or more"),
         (JobRequest, '{"priority": 1.5}', "priority is a number; expected a whole number"),
         (JobRequest, '{"priority": 11}', "priority: expected a whole number of 10 or less"),
+        (JobRequest, '{"priority": -11}', "priority: expected a whole number of -10 or more"),
         (JobRequest, '{"tags": [""]}', "tags[0]: expected a string of length 1 or more"),
         (JobRequest, '{"kind": null}', "kind is null; expected a string"),
         (
