@@ -100,8 +100,8 @@ class DataDirectory:
             self._path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SparkError(f"{path}: cannot be made: {error.strerror}") from error
-        for name in ("kinds.csv", *map(str, self._path.glob("*.csv"))):
-            OutputFile(self._path / name)
+        for file in (self._path / "kinds.csv", *self._path.glob("*.csv")):
+            OutputFile(file)
 
     def __str__(self) -> str:
         return str(self._path)
