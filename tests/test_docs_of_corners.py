@@ -13,9 +13,11 @@ import pytest
 import mq
 from purgatory import DelayedOperation, OperationExpired, Purgatory
 from purgatory.aio import AsyncPurgatory
+from purgatory.cli.spark.batch import _tables_of
 from purgatory.core.operations.outcome_race import MAX_NESTED
 from purgatory.testing import ManualPurgatory, ServiceWorld
 from purgatory.testing.world import process
+from purgatory.trace.path_conflicts import PathConflict, check_outputs
 from tests.test_docs import ROOT, text_of
 from tests.testing.purgatory_harness import HANG
 from timingwheel import InlineExecutor, ManualClock, Timer
@@ -228,6 +230,16 @@ def test_a_simulated_day(monkeypatch):
         assert not future.done()
     statement = "After a simulated day a pending future raises TimeoutError, whatever its timeout."
     assert statement in text_of("docs/howto/testing.md")
+
+
+def test_outputs_beside_the_tables_of_a_journal(tmp_path):
+    """traces.md: a report may be among them, as that of `make demo`, but in none of them."""
+    (tmp_path / "outcomes").mkdir()
+    inputs = _tables_of(str(tmp_path))
+    check_outputs({"--html": tmp_path / "report.html"}, inputs)
+    with pytest.raises(PathConflict, match="lies in the input"):
+        check_outputs({"--html": tmp_path / "outcomes" / "report.html"}, inputs)
+    assert "writes into the directory of an input table" in text_of("docs/traces.md")
 
 
 def test_callbacks_within_a_dozen_callbacks():

@@ -553,7 +553,7 @@ SHOWN = [
     ),
     (
         "traces.md",
-        "or writes into a directory that is an input, also through links",
+        "or writes into the directory of an input table, also through links",
         "purgatory/trace/test_path_conflicts.py",
         "test_every_command_that_reads_and_writes",
     ),

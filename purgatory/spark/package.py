@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Final
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
+from purgatory.trace.path_conflicts import check_writable
+
 ZIP_NAME: Final = "purgatory.zip"
 PROGRAM_NAME: Final = "purgatory_main.py"
 
@@ -40,10 +42,13 @@ if code:
 def write_package(directory: Path) -> tuple[Path, Path]:
     """Write the zip and the program for spark-submit; return their paths.
 
-    Makes `directory`, and replaces the files. The same packages give the same bytes.
+    Makes `directory`, and replaces the files; raises PathConflict if one is read-only. The same
+    packages give the same bytes.
     """
     directory.mkdir(parents=True, exist_ok=True)
     archive, program = directory / ZIP_NAME, directory / PROGRAM_NAME
+    for path in (archive, program):
+        check_writable(path, str(path))
     draft = directory / f".{ZIP_NAME}.{os.getpid()}.tmp"
     try:
         # An interrupt leaves a zip that can be read, without all files.

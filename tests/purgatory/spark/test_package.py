@@ -6,6 +6,7 @@ from zipfile import ZipFile
 import pytest
 
 from purgatory.spark.package import write_package
+from purgatory.trace.path_conflicts import PathConflict
 
 
 def test_the_package_has_what_its_modules_import(tmp_path):
@@ -48,3 +49,15 @@ def test_an_interrupt_leaves_the_former_zip(tmp_path, monkeypatch):
         write_package(tmp_path)
     assert archive.read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_read_only_file_is_not_replaced(tmp_path, number):
+    """Neither is: they are looked at before the first is written."""
+    files = write_package(tmp_path)
+    for file in files:
+        file.write_text("former")
+    files[number].chmod(0o444)
+    with pytest.raises(PathConflict, match="is read-only"):
+        write_package(tmp_path)
+    assert [file.read_text() for file in files] == ["former", "former"]

@@ -184,6 +184,19 @@ def test_data_of_an_earlier_report(tmp_path, monkeypatch):
     }
 
 
+def test_a_relative_directory_of_data(tmp_path, monkeypatch):
+    """It may have the data of an earlier report; a file that is read-only is reported at once."""
+    monkeypatch.chdir(tmp_path)
+    former = tmp_path / "data" / "kinds.csv"
+    former.parent.mkdir()
+    former.write_text("former")
+    DataDirectory("data")
+    assert former.read_text() == "former"
+    former.chmod(0o444)
+    with pytest.raises(SparkError, match=r"data/kinds\.csv: is read-only"):
+        DataDirectory("data")
+
+
 def test_settings_follow_the_size(tmp_path):
     """Small journals of this machine get settings for short work; large and remote ones do not."""
     small, large = tmp_path / "small", tmp_path / "large" / "outcomes"
