@@ -138,10 +138,10 @@ class JobLeases:
     def add(self, job: DueJob, at_ms: int = 0, now_ms: int = 0) -> None:
         """Let a due job wait, until `at_ms`; if `now_ms` is not before, since then."""
         self.by_number[job.record.seq] = job
-        if at_ms > now_ms:
-            self._wait_until(job, at_ms)
-        else:
+        if at_ms <= now_ms:
             self._wait(job, at_ms or job.record.ended_ms)
+        else:
+            self._wait_until(job, at_ms)
         self.times.watch_start(job)
 
     def _wait(self, job: DueJob, ready_ms: int, *, first: bool = False) -> None:
