@@ -88,7 +88,7 @@ class _Api:
         try:
             try:
                 response = await self._answer(request)
-            except ClientDisconnect:  # within the body: nobody reads an answer
+            except ClientDisconnect:  # within the body: the client reads no answer
                 return
             except Exception as error:  # noqa: BLE001  # answered, if need be with 500
                 response = answer_to(request, error)

@@ -8,6 +8,7 @@ no stream ends.
 
 import asyncio
 import errno
+import logging
 import socket
 import time
 from asyncio import AbstractEventLoop
@@ -46,22 +47,30 @@ def url_of(address: str, port: int, scheme: str = "http") -> str:
     return f"{scheme}://{host}:{port}"
 
 
+class _Config(uvicorn.Config):
+    def configure_logging(self) -> None:
+        """Leave the loggers to a program that has configured them for its own uvicorn."""
+        logger = logging.getLogger("uvicorn.error")
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.ERROR)
+
+
 def server_config(application: Any, **others: Any) -> uvicorn.Config:
     """Return settings without uvicorn's logging, signals and loop."""
-    return uvicorn.Config(
+    return _Config(
         application,
         loop="asyncio",
         ws="none",
         lifespan="on",
-        log_config=None,
-        log_level="error",  # else a stranger's bad request is a line
-        access_log=False,
         server_header=False,
         timeout_graceful_shutdown=_GRACE,
         **others,
     )
 
 
+# Of errors alone: else a stranger's bad request is a line.
+_log: Final = logging.getLogger(f"{__name__}.connections")
+_log.setLevel(logging.ERROR)
 #: In the state of a request with a valid token.
 KNOWN: Final = "is_known"
 #: Seconds for a request and its answer.
@@ -77,6 +86,11 @@ class BoundedProtocol(H11Protocol):
     _deadline: asyncio.TimerHandle | None = None
     #: Of the last answer, or the connection.
     answered_at: float = 0.0
+
+    def __init__(self, *arguments: Any, **others: Any) -> None:
+        super().__init__(*arguments, **others)
+        self.access_log = False
+        self.logger = _log
 
     def connection_made(self, transport: Any) -> None:
         """See `asyncio.Protocol`."""

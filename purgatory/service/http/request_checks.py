@@ -22,7 +22,7 @@ _MISDIRECTED: Final = 421
 
 
 class HostCheck:
-    """Passes requests for `hosts`, "localhost" and addresses on to `app`, with any port.
+    """Passes requests for `hosts`, "localhost" and addresses on to `app`, whatever the ports.
 
     A request for a whole URL, as a proxy gets, becomes one for the path of that URL. `setting`:
     where an operator adds hosts.
@@ -31,7 +31,7 @@ class HostCheck:
     def __init__(self, app: ASGIApp, hosts: Iterable[str], setting: str = "http_hosts") -> None:
         self._app = app
         self._setting = setting
-        self._hosts = {"", "localhost", *map(_normalised, hosts)}
+        self._hosts = {"", "localhost", *map(_normalised, map(_without_port, hosts))}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -67,7 +67,8 @@ def _normalised(host: str) -> str:
 
 def _without_port(host: str) -> str:
     head, colon, port = host.rpartition(":")
-    return head if colon and port.isdigit() and (":" not in head or head.endswith("]")) else host
+    is_port = colon and (port.isdigit() or not port)
+    return head if is_port and (":" not in head or head.endswith("]")) else host
 
 
 def _is_address(host: str) -> bool:

@@ -38,6 +38,32 @@ def test_strangers_write_no_lines(web, field, caplog):
     assert not caplog.records
 
 
+def test_the_loggers_of_a_program_that_runs_uvicorn():
+    """They stay as they are, and get no line of a request: a server may run within a program."""
+    lines = queue.SimpleQueue()
+    handler = logging.handlers.QueueHandler(lines)
+    bad = b"GET /healthz HTTP/1.1\r\nContent-Length: -1\r\n\r\n"
+    loggers = [logging.getLogger(f"uvicorn.{name}") for name in ("access", "error")]
+    before = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.addHandler(handler)
+            logger.setLevel(logging.INFO)
+        with serve() as web:
+            assert status(web) == 200
+            with socket.create_connection((web.addr, web.port), HANG) as peer:
+                peer.sendall(bad)
+                assert peer.recv(1000).startswith(b"HTTP/1.1 400")
+        assert [logger.level for logger in loggers] == [logging.INFO] * 2
+        assert all(handler in logger.handlers and logger.propagate for logger in loggers)
+        found = [lines.get() for _ in range(lines.qsize())]  # of start and end
+        assert {(line.name, line.levelno) for line in found} <= {("uvicorn.error", logging.INFO)}
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.removeHandler(handler)
+            logger.setLevel(level)
+
+
 def test_answers_do_not_wait_for_acknowledgements():
     """Connections send small parts at once: each answer has a head and a body."""
     with listening.listen("127.0.0.1:0") as listener:

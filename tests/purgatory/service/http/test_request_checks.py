@@ -17,6 +17,7 @@ class TestHost:
         [
             "localhost",
             "LOCALHOST:7412",
+            "localhost:",
             "localhost.",
             "127.0.0.1:80",
             "[::1]:7412",
@@ -30,6 +31,12 @@ class TestHost:
         """Localhost, addresses and configured names are answered, at any port."""
         with serve(hosts=["status.shop.example"]) as web:
             assert status(web, host=host) == 200
+
+    def test_a_name_with_a_port(self):
+        """The refusal quotes it so; it may be configured so."""
+        with serve(hosts=["status.shop.example:8443"]) as web:
+            for host in ("status.shop.example:8443", "status.shop.example"):
+                assert status(web, host=host) == 200
 
     @pytest.mark.parametrize(
         "host", ["evil.example", "evil.example:7412", "localhost.evil.example", "1.2.3", "a:b:c"]

@@ -546,12 +546,6 @@ class TestTimes:
             assert [row.next_ms for row in each.repeats()] == [9, 59]
             assert each.metadata()["fact"] == 1
 
-    def test_of_the_journal(self, store):
-        """What the journal is to get keeps its times."""
-        store.commit(changes_of(queued_events=[1, "k", 5000, 0, 0]))
-        store.shift_times(-3000, {})
-        assert store.queued_events(0) == [(1, "k", 5000, 0, 0)]
-
 
 def test_trimmed_attempts(place, store):
     """The last leases of a job stay; all of another job stay, of which the last ends are read."""

@@ -13,7 +13,7 @@ export async function follow(where, on, signal) {
     try {
       const response = await send("GET", where, { signal });
       for await (const [name, data] of events(response.body)) {
-        wait = 1000;
+        if (name !== "problem") wait = 1000; // a refusal would be asked for again and again
         on.event(name, data);
       }
       on.lost(new Refusal(0, "ended", "The stream has ended."));

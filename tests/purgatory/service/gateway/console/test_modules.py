@@ -152,6 +152,32 @@ def test_a_token_of_other_characters():
     assert "The gateway does not know this token" in found
 
 
+@pytest.mark.parametrize(
+    ("event", "waits"),
+    [("counts", [1000] * 6), ("problem", [1000, 2000, 4000, 8000, 10000, 10000])],
+)
+def test_a_stream_that_ends(event, waits):
+    """The console connects again; ever later while the gateway refuses."""
+    found = run(
+        f"""
+        const text = "event: {event}\\ndata: {{}}\\n\\n";
+        globalThis.fetch = async () => new Response(text);
+        const controller = new AbortController();
+        const waits = [];
+        globalThis.setTimeout = (call, ms) => {{
+          waits.push(ms);
+          if (waits.length === 6) controller.abort();
+          queueMicrotask(call);
+        }};
+        const on = {{ event() {{}}, lost() {{}} }};
+        await $stream.follow("/v1/counts/stream", on, controller.signal);
+        console.log(JSON.stringify(waits));
+        """,
+        "stream",
+    )
+    assert found == waits
+
+
 def test_pages():
     """A page may be empty though there are more; the list ends with the last one."""
     found, asked = run(

@@ -13,16 +13,12 @@ from msgspec import Raw
 
 from purgatory import StoreError
 from purgatory.service.store.contract import DATABASE_ID
-from purgatory.service.store.rows import MAX_BATCH, JournalPosition, OperationBatch, StoredOperation
+from purgatory.service.store.rows import MAX_BATCH, OperationBatch
 from purgatory.service.store.sqlite.schema import SCHEMA_VERSION
 from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 from tests.testing.changes import changes_of
 from tests.testing.failing_disk import DiskFaults
 from tests.testing.store_reads import READS, REMEMBERED
-
-
-def operation(number):
-    return StoredOperation(number, "c", f"op-{number}", "kind", 1, 1000, 1, ("k",), b"\x01")
 
 
 def batch(*numbers):
@@ -68,82 +64,12 @@ def test_a_read_that_fails(store, name):
         list(read(*(READS | REMEMBERED)[name]))
 
 
-def test_committed_rows_are_read_again_by_another_connection(store, tmp_path):
-    """Another connection reads the same values."""
-    store.commit(
-        changes_of(
-            operations=batch(1, 2),
-            progress=[1, "k", b"\x03"],
-            outcomes=outcome(1, 2),
-        )
-    )
-    other = again(tmp_path)
-    assert list(other.operations()) == [operation(1), operation(2)]
-    assert [list(row) for row, _ in other.outcomes_by_seqs([1])] == [outcome(1, 2)]
-    assert list(other.progress()) == [(1, "k", b"\x03")]
-    assert other.oldest_submission_ms() == 1
-    other.close()
-
-
-@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 63, 511, 512, 513, 1700])
-def test_any_number_of_rows(store, count):
-    """Statements of several sizes together write each row once."""
-    store.commit(changes_of(operations=batches(range(1, count + 1))))
-    assert [row.number for row in store.operations()] == list(range(1, count + 1))
-
-
-def test_numbers_are_never_given_twice(store, tmp_path):
-    """Not even when the rows that had them are deleted."""
-    store.commit(changes_of(operations=batch(1, 2), outcomes=outcome(1, 2)))
-    store.commit(changes_of(delete_operations=[1, 2], delete_outcomes=[1]))
-    assert list(store.operations()) == list(store.outcomes_without_results()) == []
-    other = again(tmp_path)
-    assert other.last_numbers() == JournalPosition(2, 1)
-    other.close()
-
-
-def test_deleting_an_operation_deletes_its_progress(store):
-    """The rows of its completed keys are deleted too."""
-    store.commit(changes_of(operations=batch(1), progress=[1, "k", b"\x03"]))
-    store.commit(changes_of(delete_operations=[1]))
-    assert list(store.progress()) == []
-
-
-def test_reading_from_a_number_on(store):
-    """Rows can be read from a number on, as for the journal after a crash."""
-    outcomes = outcome(1, 5) + outcome(2, 9)
-    store.commit(changes_of(operations=batches(range(1, 1200)), outcomes=outcomes))
-    assert [row.number for row in store.submissions(after=1197)] == [1198, 1199]
-    assert [row.seq for row in store.outcomes_without_results(after=1)] == [2]
-    [(end, row)] = store.outcomes_by_seqs([2])
-    assert (end.seq, end.number, row.number, row.op_id) == (2, 9, 9, "op-9")
-    assert store.by_numbers([3, 1199, 1200, 5000]) == {3: operation(3), 1199: operation(1199)}
-
-
-def test_times_of_what_waits_can_be_moved(store):
-    """Times of operations that have ended stay."""
-    store.commit(changes_of(operations=batch(1, 2), outcomes=outcome(1, 2)))
-    store.shift_times(50, {"fact": 1})
-    assert [(row.submitted_ms, row.deadline_ms) for row in store.operations()] == [
-        (51, 1050),
-        (1, 1000),
-    ]
-    assert store.metadata().items() >= {"fact": 1}.items()
-
-
 def test_times_of_jobs_are_moved(store):
     """When they are tried again; not of one that is ready at once, which has no time."""
     store.commit(changes_of(jobs=[1, 1, 2, 500, "E"]))
     store.commit(changes_of(jobs=[2, 1, 2, 0, "E"]))
     store.shift_times(-50, {})
     assert [job.at_ms for job in store.jobs()] == [450, 0]
-
-
-def test_times_of_replies_are_moved(store):
-    """They are kept for a while after they were sent."""
-    store.commit(changes_of(replies=["session", 7, 100, b"\x90"]))
-    store.shift_times(-50, {})
-    assert store.replies() == [("session", 7, 50, b"\x90")]
 
 
 def test_the_last_event_is_of_the_present_clock(store):
