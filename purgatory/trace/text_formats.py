@@ -236,24 +236,8 @@ def _integer_from(cell: str) -> object:
         return cell
 
 
-def _truth_from(cell: str) -> object:
-    return _TRUTHS.get(cell.lower(), cell) if cell else None
-
-
-def _text_from(cell: str) -> object:
-    return cell or None
-
-
-def _texts_from(cell: str) -> object:
-    return cell.split(SEPARATOR) if cell else None
-
-
 def _plain(_column: Column, value: object) -> str:
     return "" if value is None else str(value)
-
-
-def _truth(_column: Column, value: bool) -> str:
-    return "true" if value else "false"
 
 
 def _joined(column: Column, texts: Sequence[str]) -> str:
@@ -265,16 +249,16 @@ def _joined(column: Column, texts: Sequence[str]) -> str:
 
 _TRUTHS: Final = {"true": True, "false": False}
 _FROM_TEXT: Final[dict[ColumnType, Callable[[str], object]]] = {
-    ColumnType.TEXT: _text_from,
-    ColumnType.TEXTS: _texts_from,
+    ColumnType.TEXT: lambda cell: cell or None,
+    ColumnType.TEXTS: lambda cell: cell.split(SEPARATOR) if cell else None,
     ColumnType.INT32: _integer_from,
     ColumnType.INT64: _integer_from,
-    ColumnType.BOOL: _truth_from,
+    ColumnType.BOOL: lambda cell: _TRUTHS.get(cell.lower(), cell) if cell else None,
 }
 _TO_TEXT: Final[dict[ColumnType, Callable[[Column, Any], str]]] = {
     ColumnType.TEXT: _plain,
     ColumnType.TEXTS: _joined,
     ColumnType.INT32: _plain,
     ColumnType.INT64: _plain,
-    ColumnType.BOOL: _truth,
+    ColumnType.BOOL: lambda _, value: "true" if value else "false",
 }

@@ -146,10 +146,6 @@ def _are_int64(values: list[Any], _beside: Any) -> bool:
     return is_int and min(values) >= INT64_MIN and max(values) <= INT64_MAX
 
 
-def _are_int64_in_array(pa: Any, array: Any, _beside: Any) -> bool:
-    return _bounds(pa, array)[1] <= INT64_MAX
-
-
 def _time_fault(value: Any, beside: Any) -> str:
     is_near = type(value) is int and -FARTHEST_MS <= value <= FARTHEST_MS
     return "" if is_near else _int64_fault(value, beside) or NEAR_TIME
@@ -191,22 +187,6 @@ def _are_needs(values: list[Any], keys: Any) -> bool:
     if set(map(type, values)) != {int}:
         return False
     return values.count(1) == len(values) or not any(map(_need_fault, values, keys))
-
-
-def _are_all_one(pa: Any, array: Any, _beside: Any) -> bool:
-    return _bounds(pa, array) == (1, 1)
-
-
-def _truth_fault(value: Any, _beside: Any) -> str:
-    return "" if value is True or value is False else "true or false"
-
-
-def _are_truths(values: list[Any], _beside: Any) -> bool:
-    return set(map(type, values)) == {bool}
-
-
-def _is_truth_array(pa: Any, array: Any, _beside: Any) -> bool:
-    return bool(pa.types.is_boolean(array.type))
 
 
 def _bounds(pa: Any, array: Any) -> tuple[int, int]:
@@ -258,7 +238,11 @@ COMPLETING_KEY: Final = ValueRule(
     _TYPE.TEXT, _completing_key_fault, _are_completing_keys, _unsure, "{value} is None"
 )
 INTEGER: Final = ValueRule(
-    _TYPE.INT64, _int64_fault, _are_int64, _are_int64_in_array, _PLAIN_INTEGER
+    _TYPE.INT64,
+    _int64_fault,
+    _are_int64,
+    lambda pa, array, _: _bounds(pa, array)[1] <= INT64_MAX,
+    _PLAIN_INTEGER,
 )
 #: The Unix milliseconds of a row of a trace. A replay's timer counts no later ones.
 TIME: Final = ValueRule(_TYPE.INT64, _time_fault, _are_times, _are_times_in_array, _PLAIN_TIME)
@@ -281,6 +265,16 @@ TEXTS: Final = ValueRule(
 JOB_END: Final = _one_of(ENDS_OF_JOBS, f"one of {', '.join(ENDS_OF_JOBS)}")
 #: How many of the keys beside it are needed.
 NEED: Final = ValueRule(
-    _TYPE.INT32, _need_fault, _are_needs, _are_all_one, "type({value}) is int and {value} == 1"
+    _TYPE.INT32,
+    _need_fault,
+    _are_needs,
+    lambda pa, array, _: _bounds(pa, array) == (1, 1),
+    "type({value}) is int and {value} == 1",
 )
-TRUTH: Final = ValueRule(_TYPE.BOOL, _truth_fault, _are_truths, _is_truth_array, "{value} is False")
+TRUTH: Final = ValueRule(
+    _TYPE.BOOL,
+    lambda value, _: "" if value is True or value is False else "true or false",
+    lambda values, _: set(map(type, values)) == {bool},
+    lambda pa, array, _: bool(pa.types.is_boolean(array.type)),
+    "{value} is False",
+)

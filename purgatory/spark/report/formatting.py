@@ -69,16 +69,16 @@ def utc_time(unix_ms: int, to_ms: int = 1) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03d}"
 
 
+# Control characters, lone surrogates, and characters that change the text direction.
+_UNPRINTABLE: Final = {"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"}
+
+
 def name(text: str, max_length: int = 60) -> str:
     """Make a name printable, in at most `max_length` characters."""
-    # Control characters, lone surrogates, and characters that change the text direction.
     clean = "".join(
-        "\N{REPLACEMENT CHARACTER}" if _is_unprintable(letter) else letter for letter in text
+        "\N{REPLACEMENT CHARACTER}" if unicodedata.category(letter) in _UNPRINTABLE else letter
+        for letter in text
     )
     if len(clean) <= max_length:
         return clean
     return f"{clean[: max_length - 1]}\N{HORIZONTAL ELLIPSIS}"
-
-
-def _is_unprintable(letter: str) -> bool:
-    return unicodedata.category(letter) in {"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"}

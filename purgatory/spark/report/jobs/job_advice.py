@@ -71,7 +71,8 @@ def dead_jobs(report: JobsReport, summary: JobSummary) -> Advice | None:
     errors = [row for row in report.errors if row.kind == summary.kind and row.dead]
     cause = ""
     if errors:
-        cause = f"{share(errors[0].dead / dead)} of them with “{_error(errors[0].error)}”. "
+        error = formatting.name(errors[0].error, 80)
+        cause = f"{share(errors[0].dead / dead)} of them with “{error}”. "
     return Advice(
         f"{summary.kind}: {count(dead)} of {count(ended)} ends were dead",
         f"{cause}Once the cause is gone, those that are still dead can be tried again:",
@@ -89,10 +90,6 @@ def _shell_word(text: str) -> str:
 
 def _octal(letter: str) -> str:
     return "".join(f"\\{byte:03o}" for byte in letter.encode("utf-8", "surrogatepass"))
-
-
-def _error(error: str) -> str:
-    return formatting.name(error, 80)
 
 
 def not_begun(report: JobsReport, summary: JobSummary) -> Advice | None:

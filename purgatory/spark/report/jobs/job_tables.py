@@ -24,12 +24,9 @@ def summary_table(report: JobsReport) -> TableCells:
         *("kind", "ended", "done", "dead", "cancelled", "attempts", "most", "at once"),
         *("queue p50", "queue p99", "run p50", "run p99"),
     ]
-    return without_empty_columns(heads, [_summary_cells(row) for row in shown_summaries(report)])
-
-
-def shown_summaries(report: JobsReport) -> tuple[JobSummary, ...]:
-    """Return the rows to show: without a total that repeats its one kind."""
-    return report.summaries[1:] if len(report.summaries) == 2 else report.summaries
+    # A total would repeat its one kind.
+    rows = report.summaries[1:] if len(report.summaries) == 2 else report.summaries
+    return without_empty_columns(heads, map(_summary_cells, rows))
 
 
 def _summary_cells(row: JobSummary) -> list[str]:
