@@ -133,7 +133,7 @@ class Config:
 
     def _check_ports(self) -> None:
         port = self.bind.rpartition(":")[2]
-        if self.bind.startswith("tcp:") and port.isdecimal() and int(port) > _MOST_PORT:
+        if self.bind.startswith("tcp:") and port.isdecimal() and not _is_port(port):
             raise ConfigError(f"bind is {self.bind!r}; expected a port of at most {_MOST_PORT}")
         if self.bind.startswith("tcp:") and _INCOMPLETE.fullmatch(self.bind):
             raise ConfigError(f"bind is {self.bind!r}; expected tcp://HOST:PORT or ipc://PATH")
@@ -225,12 +225,16 @@ def _is_wildcard(bind: str) -> bool:
     return host in ("*", "0.0.0.0", "[::]")
 
 
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= _MOST_PORT
+
+
 def host_and_port(bind: str, name: str = "the address for HTTP") -> tuple[str, int]:
     """Split "host:port" or "[address]:port". Raises ConfigError."""
     host, _, port = bind.rpartition(":")
     # Without a port an IPv6 address may end in a colon and digits.
     is_host = host.strip("[]") and not host.endswith(":")
-    if not is_host or not (port.isascii() and port.isdigit()) or int(port) > _MOST_PORT:
+    if not is_host or not _is_port(port):
         raise ConfigError(f"{name} is {bind!r}; expected HOST:PORT")
     return host.removeprefix("[").removesuffix("]"), int(port)
 

@@ -87,11 +87,6 @@ def checked_cursor(cursor: object) -> tuple[Any, Any]:
     return cursor[0], cursor[1]
 
 
-def checked_numbers(numbers: Iterable[int]) -> list[int]:
-    """Return numbers of outcomes or jobs."""
-    return [checked_number(number, "number") for number in numbers]
-
-
 def error_texts(error: object) -> tuple[str, str]:
     """Return an error's class name and text."""
     if isinstance(error, OperationFailed):  # as it came from a server
@@ -166,14 +161,6 @@ def named_duration(text: str, what: str) -> float:
 def checked_seconds(duration: Duration, what: str) -> float:
     """Return a duration in seconds, rounded up to milliseconds; at most 146 years."""
     return min(duration_ms(duration, what), _LONGEST_MS) / 1000
-
-
-def seconds_within(duration: Duration, what: str, least: float, most: float) -> float:
-    """Like `checked_seconds`, within bounds."""
-    seconds = checked_seconds(duration, what)
-    if not least <= seconds <= most:
-        raise ValueError(f"{what} is {duration!r}; expected {least} to {most} seconds")
-    return seconds
 
 
 def moment_ms(moment: object, what: str) -> int:

@@ -15,7 +15,6 @@ from purgatory.service.client.arguments import (
     OperationName,
     checked_choice,
     checked_number,
-    checked_numbers,
     checked_text,
     duration_ms,
     error_texts,
@@ -211,7 +210,8 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
 
         The server sends them no more. At most its `max_items` numbers: one message.
         """
-        return self._call(Acknowledge, (checked_numbers(numbers), True))
+        checked = [checked_number(number, "number") for number in numbers]
+        return self._call(Acknowledge, (checked, True))
 
     def list_page_later(
         self,

@@ -72,7 +72,7 @@ class Session:
     ) -> None:
         self.name: str = name
         #: Called when the turn of a waiter has come.
-        self.on_lease_ready: Callable[[LeaseReady], None] | None = None
+        self.on_lease_ready: Callable[[LeaseReady], None] = lambda _: None
         self._futures = futures
         self.handler: OutcomeHandler | None = (
             None if on_outcome is None else OutcomeHandler(on_outcome, name, platform)
@@ -250,8 +250,7 @@ class Session:
             decode_values(message.jobs)
             self.job_waits.note(message.jobs)
         elif isinstance(message, LeaseReady):
-            if self.on_lease_ready is not None:
-                self.on_lease_ready(message)
+            self.on_lease_ready(message)
         elif self.worker is not None:
             if isinstance(message, Jobs):
                 self.worker.on_jobs(message.jobs)

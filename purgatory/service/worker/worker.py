@@ -174,8 +174,8 @@ class Worker:
     def run(self) -> None:
         """Run jobs until `stop`; while no server answers, wait. May be called again.
 
-        Raises ValueError without a handler, RuntimeError if the worker runs already, MetricsError
-        if `metrics_port` is taken, `Refused`, Unavailable and WorkerStuck.
+        Raises ValueError without a handler, RuntimeError if the worker runs already or no thread is
+        left, MetricsError if `metrics_port` is taken, `Refused`, Unavailable and WorkerStuck.
         """
         self._begin()
         self._run()

@@ -330,6 +330,12 @@ class WorkerLoop:
         if held.started_at is not None:
             self._demand.note(held.leased.kind, self._lease_clock() - held.started_at)
         self._demand.go_on(self._held.unfinished)
+        self._report(held, error)
+        if self._demand.is_due:
+            self._look_at_demand([])
+        self._wake_if_stopping()
+
+    def _report(self, held: HeldJob, error: BaseException | None) -> None:
         end = LeaseEnd(held.leased.number, held.token, How.DONE)
         try:
             error = self._set_result(end, held) if error is None else error
@@ -337,9 +343,6 @@ class WorkerLoop:
                 self._note_failure(held, end, error)
         finally:  # also if a log handler raises
             self._ends.send(held, end)
-        if self._demand.is_due:
-            self._look_at_demand([])
-        self._wake_if_stopping()
 
     def _set_result(self, end: LeaseEnd, held: HeldJob) -> Exception | None:
         if held.result is None:
@@ -356,12 +359,8 @@ class WorkerLoop:
             return
         handler = self._handlers[held.leased.kind]
         limit = self._timeouts[held.leased.kind]
-        end = LeaseEnd(held.leased.number, held.token, How.DONE)
-        error = TimeLimit(f"the handler runs longer than its time limit of {limit:.15g} s")
-        try:
-            self._note_failure(held, end, error)
-        finally:
-            self._ends.send(held, end)
+        text = f"the handler runs longer than its time limit of {limit:.15g} s"
+        self._report(held, TimeLimit(text))
         self._runner.lose(held)  # last: perhaps no thread is left
         self._check_lost(held.leased.kind, handler)
         self._wake_if_stopping()

@@ -228,6 +228,8 @@ def test_no_address_for_http(bind):
             )
         ),
         ({"bind": "tcp://127.0.0.1:65536"}, "expected a port of at most 65535"),
+        ({"bind": f"tcp://127.0.0.1:{'9' * 5000}"}, "expected a port of at most 65535"),
+        ({"http_bind": f"127.0.0.1:{'9' * 5000}"}, "expected HOST:PORT"),
         *(
             ({"http_bind": bind}, f"http_bind is {bind!r}; expected HOST:PORT")
             for bind in ("7412", "0.0.0.0", "0.0.0.0:", "[::]", *NO_HTTP_ADDRESS)

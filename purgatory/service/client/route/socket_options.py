@@ -8,7 +8,7 @@ from typing import Final
 import zmq
 from zmq.utils import z85
 
-from purgatory.service.client.arguments import Duration, seconds_within
+from purgatory.service.client.arguments import Duration, checked_seconds
 
 # Bounds of `lost_after`, in seconds: libzmq takes up to 6,553.5 s.
 _LOST_AFTER_S: Final = (0.1, 6000.0)
@@ -70,7 +70,10 @@ def socket_options(
         configure = _curve_keys(server_key, public_key, secret_key)
     elif public_key is not None or secret_key is not None:
         raise ValueError("public_key and secret_key need server_key, too")
-    return SocketOptions(configure, seconds_within(lost_after, "lost_after", *_LOST_AFTER_S))
+    seconds, (least, most) = checked_seconds(lost_after, "lost_after"), _LOST_AFTER_S
+    if not least <= seconds <= most:
+        raise ValueError(f"lost_after is {lost_after!r}; expected {least} to {most} seconds")
+    return SocketOptions(configure, seconds)
 
 
 def _curve_keys(
