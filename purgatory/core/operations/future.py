@@ -94,6 +94,13 @@ class FastResultFuture(concurrent.futures.Future[_T]):
         self._wait(timeout)
         return super().exception(0)
 
+    def add_done_callback(self, fn: Callable[[Any], object]) -> None:
+        """See `concurrent.futures.Future`. Raises TypeError for a coroutine function."""
+        check_callback("fn", fn)
+        # Made before the base looks at the state: then no signal handler comes before it appends.
+        _ = self._done_callbacks  # type: ignore[attr-defined]  # the base's
+        super().add_done_callback(fn)
+
     def _wait(self, timeout: float | None) -> None:
         # The base's wait would miss an end by a signal handler of this thread.
         condition: Any = self._condition
@@ -202,13 +209,6 @@ class DeferredFuture(FastResultFuture[Any]):
 
     def __reduce_ex__(self, protocol: object) -> Any:
         raise TypeError(f"{self!r} cannot be copied or pickled: it belongs to an operation")
-
-    def add_done_callback(self, fn: Callable[[Any], object]) -> None:
-        """See `concurrent.futures.Future`. Raises TypeError for a coroutine function."""
-        check_callback("fn", fn)
-        # Made before the base looks at the state: then no signal handler comes before it appends.
-        _ = self._done_callbacks
-        super().add_done_callback(fn)
 
     def extend(self, timeout: float | timedelta) -> bool:
         """Restart the timeout from now; False if the future has ended.

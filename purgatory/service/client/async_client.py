@@ -7,6 +7,7 @@ import inspect
 import math
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from contextvars import Context
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from purgatory.errors import OperationCancelled, OperationExpired
@@ -32,6 +33,7 @@ from purgatory.service.errors import OperationFailed, RequestTimeout, ServiceErr
 from purgatory.service.job_messages import JobStatus
 from purgatory.service.portions import in_portions
 from purgatory.service.protocol import OperationStatus, OutcomeMessage
+from timingwheel.lowlevel import check_callback
 
 #: Running calls of `on_outcome`.
 MAX_RUNNING: Final = 64
@@ -303,6 +305,13 @@ class AsyncServiceFuture(asyncio.Future[Any]):
 
     def __reduce_ex__(self, protocol: object) -> Any:
         raise TypeError(f"{self!r} cannot be copied or pickled: it belongs to a client")
+
+    def add_done_callback(
+        self, fn: Callable[[Self], object], /, *, context: Context | None = None
+    ) -> None:
+        """See `asyncio.Future`. Raises TypeError for a coroutine function."""
+        check_callback("fn", fn)
+        super().add_done_callback(fn, context=context)
 
     async def extend(self, timeout: Duration) -> bool:
         """Like `ServiceFuture.extend`."""

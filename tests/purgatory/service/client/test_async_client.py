@@ -37,6 +37,25 @@ def test_both_clients_have_the_same_methods():
         ], name
 
 
+def test_a_coroutine_function_is_no_callback_of_a_future(server):
+    """It would never run; a function is called."""
+
+    async def coroutine(_):
+        """Do nothing."""
+
+    async def main():
+        async with AsyncClient(server.address, timeout=HANG) as client:
+            future, ended = client.defer("k", timeout=HANG), asyncio.Event()
+            with pytest.raises(TypeError, match="a coroutine function"):
+                future.add_done_callback(coroutine)
+            future.add_done_callback(lambda _: ended.set())
+            await client.flush()
+            await client.complete("k")
+            await asyncio.wait_for(ended.wait(), HANG)
+
+    asyncio.run(main())
+
+
 def test_async(server):
     """AsyncClient has the same methods, to be awaited."""
 

@@ -139,6 +139,19 @@ def test_callbacks_before_and_after_the_result():
     assert cancelled.cancelled()
 
 
+def test_a_coroutine_function_is_no_callback(future):
+    """It would never run, so it is refused at once, as by the futures of a purgatory."""
+
+    async def coroutine(_):
+        """Do nothing."""
+
+    for each in (future, ReplyFuture()):
+        with pytest.raises(TypeError, match="a coroutine function"):
+            each.add_done_callback(coroutine)
+        with pytest.raises(TypeError, match="fn is 5; expected a callable"):
+            each.add_done_callback(5)
+
+
 def test_the_class_can_be_looked_at():
     """`help` and `inspect` read lazy attributes of the class."""
     assert ServiceFuture._condition is ReplyFuture.__dict__["_condition"]
