@@ -158,9 +158,9 @@ class AsyncClient:
                 async with asyncio.timeout(seconds):
                     status = await _wrapped(future)
             except TimeoutError as error:
-                if future.done():  # the answer is a TimeoutError
-                    raise
-                return result_of(job_id, await self._last_status(future, seconds or 0.0, error))
+                if not future.done():
+                    return result_of(job_id, await self._last_status(future, seconds or 0.0, error))
+                status = future.result(0)  # it came meanwhile; or it is a TimeoutError
         return result_of(job_id, await self.job(job_id) if status.left_out else status)
 
     async def _last_status(
@@ -209,6 +209,8 @@ class AsyncClient:
             async with asyncio.timeout(seconds):
                 return await _wrapped(future)
         except TimeoutError as error:
+            if future.done():  # meanwhile; or the answer is a TimeoutError
+                return future.result(0)
             raise RequestTimeout(f"no answer from {self.address} within {seconds:g} s") from error
 
     async def _answer(

@@ -263,9 +263,9 @@ class Client(LaterCalls):
             try:
                 status = future.result(self.platform.wait(future.done, seconds))
             except TimeoutError as error:
-                if future.done():  # the answer is a TimeoutError
-                    raise
-                return result_of(job_id, self._last_status(future, seconds or 0.0, error))
+                if not future.done():
+                    return result_of(job_id, self._last_status(future, seconds or 0.0, error))
+                status = future.result(0)  # it came meanwhile; or it is a TimeoutError
         return result_of(job_id, self.job(job_id) if status.left_out else status)
 
     def _last_status(
@@ -375,8 +375,8 @@ class Client(LaterCalls):
         try:
             return future.result(max(0.0, deadline - self._monotonic()))
         except TimeoutError as error:
-            if future.done():  # the answer is a TimeoutError, as OperationExpired is
-                raise
+            if future.done():  # meanwhile; or the answer is a TimeoutError, as OperationExpired is
+                return future.result(0)
             reason = self._io_thread.connection_error
             trouble = f" ({reason})" if reason else ""
             text = f"no answer from {self.address} within {seconds:g} s{trouble}"
