@@ -128,25 +128,6 @@ def test_the_context_of_an_expiry_by_hand():
     assert "or of the thread that advances the clock by hand" in text_of("docs/library.md")
 
 
-async def coroutine_function(_):
-    """Do nothing."""
-
-
-def test_a_coroutine_function_as_a_callback():
-    """library.md: futures of threads refuse it, a `LoopFuture` takes it, as asyncio's do."""
-
-    async def main():
-        async with AsyncPurgatory() as purgatory:
-            future = purgatory.defer("key")
-            future.add_done_callback(coroutine_function)
-            assert future.remove_done_callback(coroutine_function) == 1
-            with pytest.raises(TypeError, match="a coroutine function"):
-                purgatory.purgatory.defer("key").add_done_callback(coroutine_function)
-
-    asyncio.run(main())
-    assert "not as a done callback on an event loop" in text_of("docs/library.md")
-
-
 def test_when_a_task_of_wait_begins():
     """asyncio.md: with its first step, so it misses an event before that."""
 

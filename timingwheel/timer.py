@@ -305,9 +305,12 @@ class Timer(TimerCore):
     def start(self, waiter: Waiter | None = None) -> None:
         """Start the reaper, the thread that advances the clock. Idempotent.
 
-        `waiter`: what the thread sleeps on; default: a condition. Raises TimerClosed, and
-        RuntimeError if the system has no thread left.
+        `waiter`: what the thread sleeps on; default: a condition. Raises TypeError for another
+        object, TimerClosed, and RuntimeError if the system has no thread left.
         """
+        if waiter is not None:
+            check_callback("waiter.wait", getattr(waiter, "wait", None))
+            check_callback("waiter.wake", getattr(waiter, "wake", None))
         self._lock.call_reading(lambda: self._start(waiter))
 
     def _start(self, waiter: Waiter | None) -> None:

@@ -715,6 +715,16 @@ class TestFreezegun:
             timer.close()
 
 
+@pytest.mark.parametrize("waiter", [5, "soon", print, object()])
+def test_start_with_what_is_no_waiter(timer, waiter):
+    """It is refused, such as a delay; no thread starts, and the timer can be started later."""
+    with pytest.raises(TypeError, match=r"waiter\.wait is None; expected a callable"):
+        timer.start(waiter)
+    assert not timer.running
+    with timer:
+        assert timer.running
+
+
 def test_a_clock_advanced_by_some_batches():
     """Each call moves at most so many; the next one continues, and nothing is lost or twice."""
     clock, ran = ManualClock(), []

@@ -7,6 +7,7 @@ import inspect
 import math
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from contextvars import Context
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from purgatory.errors import OperationCancelled, OperationExpired
@@ -27,6 +28,7 @@ from purgatory.service.errors import OperationFailed, RequestTimeout, ServiceErr
 from purgatory.service.job_messages import JobStatus
 from purgatory.service.portions import in_portions
 from purgatory.service.protocol import OperationStatus, OutcomeMessage
+from timingwheel.lowlevel import check_callback
 
 #: Running calls of `on_outcome`.
 MAX_RUNNING: Final = 64
@@ -201,6 +203,8 @@ class AsyncClient:
             async with asyncio.timeout(seconds):
                 return await _wrapped(future)
         except TimeoutError as error:
+            if future.done():  # meanwhile; or the answer is a TimeoutError
+                return future.result(0)
             raise RequestTimeout(f"no answer from {self.address} within {seconds:g} s") from error
 
     async def _answer(
@@ -297,6 +301,13 @@ class AsyncServiceFuture(asyncio.Future[Any]):
 
     def __reduce_ex__(self, protocol: object) -> Any:
         raise TypeError(f"{self!r} cannot be copied or pickled: it belongs to a client")
+
+    def add_done_callback(
+        self, fn: Callable[[Self], object], /, *, context: Context | None = None
+    ) -> None:
+        """See `asyncio.Future`. Raises TypeError for a coroutine function."""
+        check_callback("fn", fn)
+        super().add_done_callback(fn, context=context)
 
     async def extend(self, timeout: Duration) -> bool:
         """Like `ServiceFuture.extend`."""

@@ -13,11 +13,13 @@ from purgatory.service import (
     AsyncClient,
     Client,
     ClientBusy,
+    JobCancelled,
     RequestTimeout,
     TooLarge,
     Unavailable,
 )
-from purgatory.service.client.calls import resolve
+from purgatory.service.client import async_client
+from purgatory.service.client.calls import reject, resolve
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.client.pages import PAGE
 from purgatory.service.job_messages import JobStatus
@@ -35,6 +37,25 @@ def test_both_clients_have_the_same_methods():
         assert [(p.name, p.default, p.kind) for p in one.values()] == [
             (p.name, p.default, p.kind) for p in two.values()
         ], name
+
+
+def test_a_coroutine_function_is_no_callback_of_a_future(server):
+    """It would never run; a function is called."""
+
+    async def coroutine(_):
+        """Do nothing."""
+
+    async def main():
+        async with AsyncClient(server.address, timeout=HANG) as client:
+            future, ended = client.defer("k", timeout=HANG), asyncio.Event()
+            with pytest.raises(TypeError, match="a coroutine function"):
+                future.add_done_callback(coroutine)
+            future.add_done_callback(lambda _: ended.set())
+            await client.flush()
+            await client.complete("k")
+            await asyncio.wait_for(ended.wait(), HANG)
+
+    asyncio.run(main())
 
 
 def test_async(server):
@@ -243,6 +264,30 @@ def test_a_cancellation_that_comes_with_the_answer(server):
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("answer", [JobStatus("a", "cancelled"), OperationExpired("late")])
+def test_an_answer_as_the_time_ends(monkeypatch, answer):
+    """It counts, also if it is a TimeoutError itself."""
+
+    async def answered_late(future):
+        try:
+            await asyncio.sleep(HANG)
+        finally:
+            reject(future, answer) if isinstance(answer, Exception) else resolve(future, answer)
+
+    async def main():
+        async with AsyncClient("tcp://127.0.0.1:9", timeout=0.01) as client:
+            monkeypatch.setattr(async_client, "_wrapped", answered_late)
+            with pytest.raises((JobCancelled, OperationExpired)):
+                await client.result("a", 0)
+            if isinstance(answer, Exception):
+                with pytest.raises(OperationExpired):
+                    await client.result_of(ReplyFuture())
+            else:
+                assert await client.result_of(ReplyFuture()) is answer
 
     asyncio.run(main())
 

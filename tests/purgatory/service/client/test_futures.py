@@ -163,14 +163,17 @@ def test_a_callback_while_a_signal_handler_ends_the_future(end):
     at_every_place(add_a_callback, at_least=3)
 
 
-def test_a_callback_that_nothing_awaits(future):
-    """A coroutine function is refused, as by other futures of the package."""
+def test_a_coroutine_function_is_no_callback(future):
+    """It would never run, so it is refused at once, as by the futures of a purgatory."""
 
-    async def tell(_):
-        raise AssertionError
+    async def coroutine(_):
+        """Do nothing."""
 
-    with pytest.raises(TypeError, match="a coroutine function"):
-        future.add_done_callback(tell)
+    for each in (future, ReplyFuture()):
+        with pytest.raises(TypeError, match="a coroutine function"):
+            each.add_done_callback(coroutine)
+        with pytest.raises(TypeError, match="fn is 5; expected a callable"):
+            each.add_done_callback(5)
 
 
 def test_the_class_can_be_looked_at():

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from purgatory import OperationExpired
 from purgatory.service import (
     AsyncClient,
     Client,
@@ -18,6 +19,8 @@ from purgatory.service import (
     TooLarge,
     Unavailable,
 )
+from purgatory.service.client.calls import reject, resolve
+from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.client.jobs import later_job_calls
 from purgatory.service.client.jobs.job_waits import JobEndFuture, JobWaits, result_of, still_pending
 from purgatory.service.encoding import encode
@@ -133,6 +136,28 @@ def test_a_timeout_shorter_than_a_round_trip(asking, status, outcome):
     else:
         with pytest.raises(outcome):
             future.result(HANG)
+
+
+@pytest.mark.parametrize("verb", ["result", "job"])
+@pytest.mark.parametrize("answer", [JobStatus("a", "cancelled"), OperationExpired("late")])
+def test_an_answer_as_the_time_ends(fake, monkeypatch, verb, answer):
+    """It counts, also if it is a TimeoutError itself."""
+
+    def answered_late(future, timeout=None):
+        if not future.done():
+            reject(future, answer) if isinstance(answer, Exception) else resolve(future, answer)
+            raise TimeoutError
+        return result_of_the_class(future, timeout)
+
+    result_of_the_class = ReplyFuture.result
+    with Client(fake.address, timeout=0.01) as client:
+        monkeypatch.setattr(ReplyFuture, "result", answered_late)
+        if (verb, answer) == ("job", JobStatus("a", "cancelled")):
+            assert client.job("a") is answer
+        else:
+            with pytest.raises((JobCancelled, OperationExpired)):
+                getattr(client, verb)("a", *([0] if verb == "result" else []))
+        monkeypatch.undo()
 
 
 def test_a_timeout_without_a_server(fake):
