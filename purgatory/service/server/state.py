@@ -213,11 +213,6 @@ class ServerState:
             f"expected at most {self.max_memory}"
         )
 
-    @property
-    def unacknowledged(self) -> int:
-        """Unacknowledged outcomes."""
-        return self.retention.unacknowledged
-
     def watch(self, operation: PendingOperation, keys: tuple[str, ...]) -> None:
         """Let an operation wait for keys and deadline."""
         self._note_deadline(operation.op_deadline_ns)

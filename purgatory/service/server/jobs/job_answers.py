@@ -43,7 +43,7 @@ from purgatory.service.server.reads.status_answers import (
     fit_values,
 )
 from purgatory.service.server.records.clients import OutcomeRecord
-from purgatory.service.server.records.job_record import DEAD, STATE_COUNT, JobRecord
+from purgatory.service.server.records.job_record import STATE_COUNT, JobRecord
 from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.contract import Store
@@ -85,7 +85,7 @@ class JobAnswers:
     def _may_end(self, job_id: str, owner: str | None) -> bool:
         entry = self._state.find(job_id, owner)
         job = None if entry is None else entry.job
-        return job is not None and job.is_alive and job.state != DEAD
+        return job is not None and job.is_alive
 
     def _states(self, command: ClientRequest, job_ids: list[str]) -> Iterator[bytes | None]:
         look_up = partial(self._look_up, command)
