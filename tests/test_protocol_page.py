@@ -58,7 +58,7 @@ from purgatory.service.server.records.remembered_replies import (
     SESSION_MS,
     SESSIONS_PER_CLIENT,
 )
-from purgatory.service.server.state import READABLE_MS
+from purgatory.service.server.records.retention import READABLE_MS
 from purgatory.service.verbs import VERBS
 from tests.test_docs import ROOT, text_of
 from tests.testing.step_server import StepServer, job, operation

@@ -105,14 +105,6 @@ class FairQueue(Generic[T]):
             turns[0].credit += CREDIT
             turns.rotate(-1)
 
-    def clear(self) -> None:
-        """Remove all items."""
-        self._by_client.clear()
-        self._by_route.clear()
-        self._keys.clear()
-        self._turns.clear()
-        self.length = 0
-
 
 class RequestQueue(FairQueue[T]):
     """Waiting requests, and how many fit into a transaction.

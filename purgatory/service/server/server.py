@@ -222,7 +222,7 @@ class Server:
         jobs = state.leases.counts
         return ServerStats(
             pending=state.purgatory.delayed,
-            unacknowledged=state.unacknowledged,
+            unacknowledged=state.retention.unacknowledged,
             held=len(state.held),
             repeats=len(state.repeats),
             connections=len(network.connections.by_route),

@@ -37,7 +37,7 @@ from purgatory.service.server.records.operation import PendingOperation, expiry_
 from purgatory.service.server.records.operation_counts import OperationCounts
 from purgatory.service.server.records.remembered_ids import ID_BYTES, RememberedIds
 from purgatory.service.server.records.remembered_replies import RememberedReplies
-from purgatory.service.server.records.retention import OutcomeRetention
+from purgatory.service.server.records.retention import READABLE_MS, OutcomeRetention
 from purgatory.service.server.records.spreads import Spread, SpreadRequest, Spreads
 from purgatory.service.server.repeats.repeat_registry import RepeatRegistry
 from purgatory.service.server.server_health import RecentFailures
@@ -54,8 +54,6 @@ PORTION: Final = 64
 # Batches of tasks that the timer moves in a transaction, each in about 0.1 ms: 300,000 operations
 # of one moment would stop others for 150 ms (`bench_neighbour.py`, timeouts).
 ADVANCE_BATCHES: Final = 8
-#: Ended operations stay readable for so long after their period: a program may await the result.
-READABLE_MS: Final = 20_000
 # An event with more bytes of values keeps its value once.
 COPIED_BYTES: Final = 1 << 18
 
@@ -212,11 +210,6 @@ class ServerState:
             f"no room for {what}: the server takes {self.memory_bytes} bytes of memory; "
             f"expected at most {self.max_memory}"
         )
-
-    @property
-    def unacknowledged(self) -> int:
-        """Unacknowledged outcomes."""
-        return self.retention.unacknowledged
 
     def watch(self, operation: PendingOperation, keys: tuple[str, ...]) -> None:
         """Let an operation wait for keys and deadline."""

@@ -68,7 +68,6 @@ class RequestValidator:
         `total`: what counts towards the server's limit.
         """
         op_id, keys, timeout_ms, need, kind, payload = values
-        refusal: Refused | None = None
         is_common = (
             client.count < self._pending_per_client
             and total < self._pending
@@ -81,55 +80,48 @@ class RequestValidator:
             and 0 < len(op_id) <= self._safe_length
             and len(kind) <= self._safe_length
         )
-        if not is_common:
-            refusal = self._slow_check(submission, client, total)
-        if refusal is None and options is not None:
-            refusal = self._check_options(values, options)
-        return refusal
+        try:
+            if not is_common:
+                self._slow_check(submission, client, total)
+            if options is not None:
+                self._check_options(values, options)
+        except Refused as refusal:
+            return refusal
+        return None
 
-    def _slow_check(
-        self, submission: Submission, client: ClientRecord, total: int
-    ) -> Refused | None:
+    def _slow_check(self, submission: Submission, client: ClientRecord, total: int) -> None:
         limits = self.limits
         if client.count >= limits.pending_per_client:
-            return TooManyPending(
+            raise TooManyPending(
                 f"client {client.name!r} has {client.count} operations and unacknowledged "
                 f"outcomes; expected at most {limits.pending_per_client}"
             )
         if total >= limits.pending:
-            return TooManyPending(
+            raise TooManyPending(
                 f"the server has {total} operations; expected at most {limits.pending}"
             )
-        try:
-            self.check_timeout(submission.timeout_ms, "timeout" if submission.need else "delay")
-            self.check_value("payload", submission.payload)
-            self._check_keys(submission)
-            self.check_text(submission.op_id)
-            for key in submission.keys:
-                if submission.need or key != own_key(submission.op_id):
-                    self._check_key(key)
-            self.check_text(submission.kind, empty=True)
-        except Refused as refusal:
-            return refusal
-        return None
+        self.check_timeout(submission.timeout_ms, "timeout" if submission.need else "delay")
+        self.check_value("payload", submission.payload)
+        self._check_keys(submission)
+        self.check_text(submission.op_id)
+        for key in submission.keys:
+            if submission.need or key != own_key(submission.op_id):
+                self._check_key(key)
+        self.check_text(submission.kind, empty=True)
 
-    def _check_options(self, values: SubmissionValues, options: Options) -> Refused | None:
+    def _check_options(self, values: SubmissionValues, options: Options) -> None:
         _, _, timeout_ms, need, _, _ = values
         within_ms = options.start_within_ms
-        try:
-            self.check_timeout(timeout_ms, "delay")
-            if need and (options.tags or options.priority or within_ms is not None):
-                raise Malformed("tags, priority and start_within_ms are for jobs only (need 0)")
-            if options.priority not in PRIORITIES:
-                raise Malformed(f"priority is {options.priority}; expected -10 to 10")
-            if within_ms is not None:
-                self.check_timeout(within_ms, "start_within")
-            if options.unique_ms != MADE_UP:
-                self.check_period(options.unique_ms, "unique_for")
-            self.check_tags(options.tags)
-        except Refused as refusal:
-            return refusal
-        return None
+        self.check_timeout(timeout_ms, "delay")
+        if need and (options.tags or options.priority or within_ms is not None):
+            raise Malformed("tags, priority and start_within_ms are for jobs only (need 0)")
+        if options.priority not in PRIORITIES:
+            raise Malformed(f"priority is {options.priority}; expected -10 to 10")
+        if within_ms is not None:
+            self.check_timeout(within_ms, "start_within")
+        if options.unique_ms != MADE_UP:
+            self.check_period(options.unique_ms, "unique_for")
+        self.check_tags(options.tags)
 
     def check_tags(self, tags: tuple[str, ...]) -> None:
         """Check the tags of a job."""

@@ -199,7 +199,7 @@ class ServerProcess(Process):
         state = self.parts.store_loop.state
         return {
             "pending": state.purgatory.delayed,
-            "unacknowledged": state.unacknowledged,
+            "unacknowledged": state.retention.unacknowledged,
             "held": len(state.held),
         }
 

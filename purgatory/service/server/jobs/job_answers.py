@@ -43,7 +43,7 @@ from purgatory.service.server.reads.status_answers import (
     fit_values,
 )
 from purgatory.service.server.records.clients import OutcomeRecord
-from purgatory.service.server.records.job_record import DEAD, STATE_COUNT, JobRecord
+from purgatory.service.server.records.job_record import STATE_COUNT, JobRecord
 from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.contract import Store
@@ -85,7 +85,7 @@ class JobAnswers:
     def _may_end(self, job_id: str, owner: str | None) -> bool:
         entry = self._state.find(job_id, owner)
         job = None if entry is None else entry.job
-        return job is not None and job.is_alive and job.state != DEAD
+        return job is not None and job.is_alive
 
     def _states(self, command: ClientRequest, job_ids: list[str]) -> Iterator[bytes | None]:
         look_up = partial(self._look_up, command)
@@ -122,7 +122,7 @@ class JobAnswers:
         after = request.after or (DUE_START if order == "due" else NEWEST_START)
         found: list[JobRecord] = []
         is_end = False
-        meant = partial(self._is_listed, wanted, command.owner)
+        meant = partial(matches, wanted, command.owner)
         for _ in range(MAX_PORTIONS):
             room = limit - len(found)
             jobs, after, is_end = self._state.jobs.look(
@@ -134,11 +134,6 @@ class JobAnswers:
             yield None
         statuses = yield from self._listed(found)
         yield encode(JobPage(request.seq, statuses, None if is_end else after))
-
-    def _is_listed(self, wanted: JobFilter, owner: str | None, job: JobRecord) -> bool:
-        """Whether a job matches, and can be read: its period may be over."""
-        is_known = job.is_alive or self._state.find(job.op_id, owner) is not None
-        return is_known and matches(wanted, owner, job)
 
     def _listed(self, jobs: list[JobRecord]) -> Generator[None, None, list[JobStatus]]:
         """Read statuses in portions: the values may be large."""

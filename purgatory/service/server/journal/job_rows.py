@@ -43,7 +43,7 @@ class JobRows:
         due_ms = due.ready_ms if is_again else job.due_ms
         self._add(job, end, due_ms, began_ms, ended_ms, attempts, worker, error)
 
-    def add_cancelled(self, operation: "PendingOperation", ended_ms: int) -> None:
+    def add_cancelled(self, operation: PendingOperation, ended_ms: int) -> None:
         """Queue a job cancelled before it was due."""
         job, key = operation.job, operation.by_key
         if job is not None:

@@ -45,7 +45,7 @@ class DueJob:
 
     def __init__(
         self,
-        record: "OutcomeRecord",
+        record: OutcomeRecord,
         kind: str,
         attempts: int = 0,
         *,
@@ -97,7 +97,7 @@ class DueJob:
         return 0 < self.start_by_ms < now_ms
 
 
-def due_job_of(record: "OutcomeRecord", attempts: int = 0, moved_ms: int = 0) -> DueJob:
+def due_job_of(record: OutcomeRecord, attempts: int = 0, moved_ms: int = 0) -> DueJob:
     """Make a due job of an outcome; `moved_ms`: its due time, if moved."""
     job = record.job
     assert job is not None

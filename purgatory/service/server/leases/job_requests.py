@@ -1,6 +1,6 @@
 """JobRequests: carries out the requests of workers. Store thread alone."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from purgatory.service.errors import Malformed, TooLarge, TooManyItems
 from purgatory.service.job_messages import Begin
@@ -17,10 +17,8 @@ from purgatory.service.protocol import (
 )
 from purgatory.service.server.commands import ClientRequest
 from purgatory.service.server.leases.job_leases import JobLeases
+from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.server.validation import RequestValidator
-
-if TYPE_CHECKING:
-    from purgatory.service.server.transactions.transaction import Transaction
 
 #: The shortest lease; the most kinds of a connection.
 MIN_LEASE_MS: Final = 100
@@ -36,27 +34,25 @@ class JobRequests:
         self._leases = leases
         self._validator = validator
 
-    def work(self, _: "Transaction", command: "ClientRequest", request: Work) -> Working:
+    def work(self, _: Transaction, command: ClientRequest, request: Work) -> Working:
         """Note which jobs a worker wants."""
         self._check_work(request)
         self._leases.worker(command.route, command.client).ask(request)
         return Working(request.seq)
 
-    def keep(self, transaction: "Transaction", command: "ClientRequest", request: Keep) -> Kept:
+    def keep(self, transaction: Transaction, command: ClientRequest, request: Keep) -> Kept:
         """Extend leases."""
         client, leases, now_ms = command.client, self._leases, transaction.clock_ms
         jobs = [leases.keep(client, one.number, one.token, now_ms) for one in request.leases]
         cancelled = [at for at, job in enumerate(jobs) if job is not None and job.is_cancelled]
         return Kept(request.seq, [job is not None for job in jobs], cancelled)
 
-    def begin(self, transaction: "Transaction", command: "ClientRequest", request: Begin) -> None:
+    def begin(self, transaction: Transaction, command: ClientRequest, request: Begin) -> None:
         """Note that handlers have begun."""
         for lease in request.leases:
             self._leases.begin(command.client, lease.number, lease.token, transaction.clock_ms)
 
-    def finish(
-        self, transaction: "Transaction", command: "ClientRequest", request: Finish
-    ) -> Finished:
+    def finish(self, transaction: Transaction, command: ClientRequest, request: Finish) -> Finished:
         """End leases."""
         ends = transaction.jobs.lease_ends
         for end in request.ends:

@@ -3,15 +3,13 @@
 All are idempotent.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from purgatory.service.job_messages import EndLease, KeepLease, LeaseKept, LeaseTaken, TakeLease
 from purgatory.service.server.commands import ClientRequest
 from purgatory.service.server.named_leases.named_leases import NamedLeases
+from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.server.validation import RequestValidator
-
-if TYPE_CHECKING:
-    from purgatory.service.server.transactions.transaction import Transaction
 
 #: The shortest time for which a name is leased.
 MIN_KEEP_MS: Final = 100
@@ -25,7 +23,7 @@ class NamedLeaseRequests:
         self._validator = validator
 
     def take(
-        self, transaction: "Transaction", command: "ClientRequest", request: TakeLease
+        self, transaction: Transaction, command: ClientRequest, request: TakeLease
     ) -> LeaseTaken:
         """Give a name to a program, or have it wait."""
         self._check(request)
@@ -34,7 +32,7 @@ class NamedLeaseRequests:
         token = self._leases.take(request, command.route, transaction.clock_ms)
         return LeaseTaken(request.seq, token)
 
-    def keep(self, transaction: "Transaction", _: "ClientRequest", request: KeepLease) -> LeaseKept:
+    def keep(self, transaction: Transaction, _: ClientRequest, request: KeepLease) -> LeaseKept:
         """Extend a lease."""
         self._check(request)
         self._check_keep(request.keep_ms)
@@ -42,7 +40,7 @@ class NamedLeaseRequests:
         kept = self._leases.keep(request.name, request.holder, request.keep_ms, now_ms)
         return LeaseKept(request.seq, kept)
 
-    def end(self, transaction: "Transaction", _: "ClientRequest", request: EndLease) -> LeaseKept:
+    def end(self, transaction: Transaction, _: ClientRequest, request: EndLease) -> LeaseKept:
         """End a lease, or a wait."""
         self._check(request)
         ended = self._leases.end(request.name, request.holder, transaction.clock_ms)

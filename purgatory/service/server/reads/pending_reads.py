@@ -137,7 +137,7 @@ class PendingReads:
         """Drop all reads, and accept no more."""
         self._closed = True
         self.waiting = False
-        self._queue.clear()
+        self._queue = FairQueue()
         self._current = None
 
     def run(self, seconds: float) -> list[NetworkCommand]:

@@ -12,7 +12,7 @@ Store thread alone; any thread may read `unacknowledged`.
 import sys
 from collections import deque
 from collections.abc import Iterable
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Final
 
 from purgatory.service.server.jobs.job_index import JobIndex
@@ -41,6 +41,8 @@ RETAINED_OUTCOMES_MS = 600_000
 # more than all requests.
 DELETED_TOGETHER = 256
 DELETION_DELAY_MS = 60_000
+#: Ended operations stay readable for so long after their period: a program may await the result.
+READABLE_MS: Final = 20_000
 #: Milliseconds between looks for ended periods.
 PERIODS_LOOK_MS: Final = 1000
 
@@ -68,6 +70,8 @@ class OutcomeRetention:
         self._blocked = False  # the oldest is not in the journal
         self._paused_until_ms = 0
         self._next_look_ms = 0
+        #: When an ended job can be read no longer, at the earliest.
+        self.next_over_ms: int = sys.maxsize
 
     @property
     def overdue(self) -> int:
@@ -91,6 +95,23 @@ class OutcomeRetention:
         """Note the end of a job."""
         record.end_period(record.unique_ms, now_ms)
         self._mark_deletable(record, now_ms)
+        if record.until_ms:
+            self.next_over_ms = min(self.next_over_ms, record.until_ms + READABLE_MS)
+
+    def forget_over(self, now_ms: int) -> None:
+        """Forget ended jobs that can be read no longer: lists and counts are without them.
+
+        Their rows are deleted later. Looks once a second, at kept outcomes.
+        """
+        self.next_over_ms = sys.maxsize
+        for _, record in islice(reversed(self.acknowledged), 2 * RETAINED_OUTCOMES):
+            if record.job is None or not record.until_ms:
+                continue
+            over_ms = record.until_ms + READABLE_MS
+            if over_ms <= now_ms:
+                self._forget(record)
+            else:
+                self.next_over_ms = min(self.next_over_ms, max(over_ms, now_ms + PERIODS_LOOK_MS))
 
     def drop_job(self, record: OutcomeRecord, now_ms: int) -> None:
         """Forget an ended job; its id may be reused."""

@@ -75,9 +75,12 @@ class Spread(EventContext):
         self.count: int = 0  # operations ended, and due jobs cancelled
         self.bytes: int = 0
 
-    def set_jobs(self, due: list[OutcomeRecord]) -> None:
-        """Set the key's due jobs, in order."""
+    def set_jobs(self, due: list[OutcomeRecord]) -> int:
+        """Set the key's due jobs, in order; return their bytes."""
         self.jobs = {record.seq: record for record in reversed(due)}
+        size = spread_bytes(len(due), 0)
+        self.bytes += size
+        return size
 
     def reach(self, watchers: list[DelayedOperation], last: int) -> None:
         """Set the key's watchers, in order, and the last number."""

@@ -81,7 +81,7 @@ class KeyEvents:
         if spread is None:
             spread = self._new_spread(key, context, [], last=state.last_number)
             self._add_spread(spread)
-        spread.set_jobs(due)
+        state.pending_bytes += spread.set_jobs(due)
         return 0
 
     def fail(self, failure: KeyFailure, place: int = 0) -> int:

@@ -63,6 +63,8 @@ class Maintenance:
             deletion_ms = numbers.next_deletion_ms()
             if deletion_ms is not None and now_ms >= max(deletion_ms, retry_ms):
                 transaction.delete_journaled()
+        if now_ms >= retention.next_over_ms:
+            retention.forget_over(now_ms)
         if now_ms >= self.next_ms:
             self.next_ms = now_ms + MAINTENANCE_MS
             state.retention.expire_unacknowledged(now_ms - self._retention_ms, now_ms)
@@ -82,7 +84,8 @@ class Maintenance:
     @property
     def wake_ms(self) -> int:
         """When work is due."""
-        return min(self.next_ms, self._next_forgetting_ms, self.remembering.next_ms)
+        over_ms = self._state.retention.next_over_ms
+        return min(self.next_ms, self._next_forgetting_ms, self.remembering.next_ms, over_ms)
 
     def _forget_replies(self, transaction: Transaction, retry_ms: int) -> None:
         now_ms = transaction.clock_ms

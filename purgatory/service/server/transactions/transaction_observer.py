@@ -4,42 +4,30 @@ A model beside the server compares its answers. Thread with the store.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from purgatory.errors import StoreError
-
-if TYPE_CHECKING:
-    from purgatory.service.server.commands import (
-        ClientConnected,
-        ClientDisconnected,
-        ClientRequest,
-        NetworkCommand,
-        TransactionReplies,
-    )
-    from purgatory.service.server.transactions.transaction import Transaction
+from purgatory.service.server.commands import ClientCommand, NetworkCommand, TransactionReplies
+from purgatory.service.server.transactions.transaction import Transaction
 
 
 class TransactionObserver(Protocol):
     """Sees a store loop's transactions; changes nothing, and raises nothing."""
 
-    def begun(self, transaction: "Transaction") -> None:
+    def begun(self, transaction: Transaction) -> None:
         """Note a new transaction, in which due operations have expired."""
 
-    def handled(
-        self,
-        transaction: "Transaction",
-        command: "ClientRequest | ClientConnected | ClientDisconnected",
-    ) -> None:
+    def handled(self, transaction: Transaction, command: ClientCommand) -> None:
         """Note a command that a transaction has handled."""
 
-    def prepared(self, transaction: "Transaction") -> None:
+    def prepared(self, transaction: Transaction) -> None:
         """Note that the changes are complete, before the commit."""
 
     def ended(
         self,
-        transaction: "Transaction",
-        error: "StoreError | None",
-        answer: "TransactionReplies | None",
+        transaction: Transaction,
+        error: StoreError | None,
+        answer: TransactionReplies | None,
     ) -> None:
         """Note the end of a commit, and what the network thread sends.
 
@@ -53,5 +41,5 @@ class TransactionObserver(Protocol):
         Called after each transaction without a failed commit.
         """
 
-    def read(self, answers: "Sequence[NetworkCommand]") -> None:
+    def read(self, answers: Sequence[NetworkCommand]) -> None:
         """Note the answers to reads."""

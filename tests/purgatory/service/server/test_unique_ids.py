@@ -14,7 +14,7 @@ from purgatory.service.protocol import (
 )
 from purgatory.service.server.records import retention
 from purgatory.service.server.records.remembered_ids import REMEMBER_MS, RememberedIds
-from purgatory.service.server.state import READABLE_MS
+from purgatory.service.server.records.retention import READABLE_MS
 from purgatory.service.server.transactions import remembering
 from tests.purgatory.service.server.transactions.test_remembering import KEPT_MS
 from tests.testing.step_server import job, operation, result

@@ -18,7 +18,7 @@ from purgatory.service.job_messages import (
 )
 from purgatory.service.protocol import Failure, How
 from purgatory.service.server.commands import ClientRequest
-from purgatory.service.server.state import READABLE_MS
+from purgatory.service.server.records.retention import READABLE_MS
 from tests.testing.step_server import StepServer, job, operation
 
 
@@ -68,7 +68,7 @@ def test_pages(step_server):
 
 @pytest.mark.parametrize("order", ["due", "newest"])
 def test_a_list_has_what_can_be_read(step_server, order):
-    """An ended job is in no list after its period; one without a period stays."""
+    """An ended job is in no list and no count after its period; one without a period stays."""
     server = step_server
     server.submit(
         job("short", timeout_ms=0, unique_ms=0),
@@ -86,6 +86,7 @@ def test_a_list_has_what_can_be_read(step_server, order):
         server.pass_time(READABLE_MS)
         expected = {"short", "long", "made up", "dead", "scheduled"} - left_out
         assert set(pages(server, order)) == expected
+        assert sum(server.job_counts().values()) == len(expected)
         assert "unknown" not in server.job_states(*expected)
         assert server.job_states(*left_out) == ["unknown"] * len(left_out)
 

@@ -186,7 +186,7 @@ class TestCancel:
         step_server.let_pass(1000)
         assert step_server.leased == []
         assert step_server.state.leases.counts == (0, 0, 0)
-        assert step_server.state.unacknowledged == 0
+        assert step_server.state.retention.unacknowledged == 0
 
     def test_one_that_was_taken_ahead(self, step_server):
         """The worker is told, and gives it back; a handler that had begun goes on."""
@@ -240,7 +240,7 @@ class TestCancel:
             assert self.row(step_server) == {"done": 1, "cancelled": 4}[end]
         step_server.let_pass(1000)
         assert step_server.work(route=b"x") == []
-        assert step_server.state.unacknowledged == 0
+        assert step_server.state.retention.unacknowledged == 0
 
     def test_one_that_has_just_failed(self, step_server):
         """In the same transaction: the attempt counts, and there is no other."""

@@ -56,7 +56,7 @@ class TestDelivery:
         assert leased.deadline_ms - leased.submitted_ms == 1000
         assert step_server.finish(leased) == [True]
         assert step_server.fetch_outcomes() == outcomes
-        assert step_server.state.unacknowledged == 1
+        assert step_server.state.retention.unacknowledged == 1
 
     def test_each_to_one_worker(self, step_server):
         """They take turns, and none holds more than it has room for."""
@@ -107,9 +107,9 @@ class TestDelivery:
         step_server.pass_time(1001)
         assert step_server.work() == []
         assert step_server.fetch_outcomes() == []
-        assert step_server.state.unacknowledged == 0
+        assert step_server.state.retention.unacknowledged == 0
         step_server.crash()
-        assert step_server.state.unacknowledged == 0
+        assert step_server.state.retention.unacknowledged == 0
         assert step_server.query("a").state == "cancelled"
 
     def test_submitting_again(self, step_server):
@@ -255,7 +255,7 @@ class TestLeases:
             assert step_server.finish(*found) == [True] * 100
         assert len(step_server.state.leases.lease_times._ends) < 1500
         assert step_server.state.leases.counts == (0, 0, 0)
-        assert step_server.state.unacknowledged == 0
+        assert step_server.state.retention.unacknowledged == 0
 
 
 class TestDisk:

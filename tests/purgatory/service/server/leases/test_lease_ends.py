@@ -140,7 +140,7 @@ class TestFailures:
         step_server.crash()
         assert step_server.dead() == []
         assert step_server.work() == []
-        assert step_server.state.unacknowledged == 0
+        assert step_server.state.retention.unacknowledged == 0
 
     def test_the_last_attempt_is_lost(self, step_server):
         """A job that kills its workers is given up, too."""

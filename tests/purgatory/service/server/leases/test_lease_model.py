@@ -257,7 +257,7 @@ class LeaseMachine(RuleBasedStateMachine):
                 assert self.send(lambda one=one: self.server.finish(one.lease)) == [True]
             self.send(lambda: self.server.pass_time(100))
         assert {one.state for one in self.jobs.values()} <= {"done", "cancelled"}
-        assert self.server.state.unacknowledged == 0
+        assert self.server.state.retention.unacknowledged == 0
         self.server.store.close()
         self.directory.cleanup()
 

@@ -105,7 +105,7 @@ def test_the_retention_of_unacknowledged_outcomes_ends(server):
     server.pass_time(90_000)
     assert server.query("a").state == "expired"
     server.pass_time(70_000)
-    assert server.state.unacknowledged == 0
+    assert server.state.retention.unacknowledged == 0
     server.pass_time(700_000)
     assert list(server.store.operations()) == []
 
@@ -122,7 +122,7 @@ def test_the_wall_clock_was_set(server, wall_ms):
         server.hello()
         server.store_loop._maintenance._retention_ms = 100_000
         server.pass_time(61_000)
-        assert server.state.unacknowledged == unacknowledged
+        assert server.state.retention.unacknowledged == unacknowledged
     server.pass_time(700_000)
     assert list(server.store.operations()) == []
 

@@ -28,7 +28,7 @@ from purgatory.service.protocol import (
 )
 from purgatory.service.server import store_loop
 from purgatory.service.server.commits import RETRY_MS
-from purgatory.service.server.memory import PROCESS_BYTES
+from purgatory.service.server.memory import PROCESS_BYTES, spread_bytes
 from purgatory.service.server.records import spreads
 from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.store_loop import PORTIONS
@@ -340,6 +340,7 @@ def test_many_due_jobs(server, request_of, waiting, crash_after):
     for step in range(crash_after or 0):
         assert server.step(once=True)[0] == []
         if not waiting:
+            assert server.state.pending_bytes >= spread_bytes(COUNT, 0)
             assert server.state.leases.counts.waiting - 1 == COUNT - PORTION * (step + 1)
     if crash_after:
         server.crash()
@@ -350,6 +351,7 @@ def test_many_due_jobs(server, request_of, waiting, crash_after):
     assert reply.counts == [COUNT + waiting]
     assert set(server.job_states(*IDS)) == {"cancelled"}
     assert server.job("o1").error == "cancelled by key k"
+    assert server.state.pending_bytes == 0
     assert server.job_states("other") == ["ready"]
     assert not server.state.spreads.in_order
     server.submit(operation("again", "k"))
