@@ -86,7 +86,7 @@ def test_due_jobs_are_among_the_unacknowledged(server):
     """metrics.md: a job that waits for a worker, though no client gets its outcome."""
     server.submit(job("due", timeout_ms=0), job("later", timeout_ms=60_000))
     server.pass_time(2)
-    assert server.state.unacknowledged == 1
+    assert server.state.retention.unacknowledged == 1
     said = "`purgatory_server_unacknowledged` | gauge | | Outcomes kept for their clients, and due"
     assert said in text_of("docs/reference/metrics.md")
 
