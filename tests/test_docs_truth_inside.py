@@ -499,7 +499,8 @@ def test_how_long_a_list_has_ended_jobs():
     assert server.job("a").state == "cancelled"
     server.store.close()
     last = f"of many, also acknowledged outcomes, the last {RETAINED_OUTCOMES:,}"
-    assert f"counts have the job for ten minutes, {last}, and lists as well" in text_of("docs/service.md")
+    said = f"counts have the job for ten minutes, {last}, and lists as well"
+    assert said in text_of("docs/service.md")
     assert f"ended ones for ten minutes after their ends, {last}" in " ".join(_JOBS.split())
     assert "has an ended job for ten minutes" in text_of("docs/howto/job-chains.md")
     assert "ended ones [for ten minutes]" in text_of("docs/console.md")
@@ -592,6 +593,12 @@ SHOWN = [
         "and refuses what comes later with `closing`.",
         "purgatory/service/server/network/test_reception.py",
         "test_what_comes_to_a_server_that_closes",
+    ),
+    (
+        "mq.md",
+        "a thread that finds none free waits up to a second for that of a closed socket.",
+        "mq/core/test_context_core.py",
+        "test_max_sockets",
     ),
     (
         "mq.md",
