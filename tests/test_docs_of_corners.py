@@ -11,7 +11,7 @@ from contextvars import ContextVar
 import pytest
 
 import mq
-from purgatory import DelayedOperation, OperationExpired, Purgatory
+from purgatory import DelayedOperation, OperationCancelled, OperationExpired, Purgatory
 from purgatory.aio import AsyncPurgatory
 from purgatory.cli.spark.batch import _tables_of
 from purgatory.core.operations.outcome_race import MAX_NESTED
@@ -105,7 +105,7 @@ def test_closing_on_a_shared_timer():
 
 
 def test_an_exit_in_the_main_thread():
-    """library.md: `complete` raises what ends the process, after all callbacks."""
+    """library.md: the call raises what ends the process, `complete` after all callbacks."""
     with Purgatory() as purgatory:
         first, second = purgatory.defer("key"), purgatory.defer("key")
         told = []
@@ -114,7 +114,15 @@ def test_an_exit_in_the_main_thread():
         with pytest.raises(SystemExit):
             purgatory.complete("key")
         assert told == ["second"]
-    assert "but in the main thread an exit or a Ctrl-C" in text_of("docs/library.md")
+    clock = ManualClock()
+    timer = Timer(clock=clock, executor=InlineExecutor(), on_error=lambda *_: told.append("error"))
+    timer.schedule(1, sys.exit)
+    clock.advance(1)
+    with pytest.raises(SystemExit):
+        timer.advance_clock()
+    assert told == ["second"]
+    said = "`complete` and `advance_clock` raise none of these, but in the main thread an exit"
+    assert said in text_of("docs/library.md")
 
 
 def test_the_context_of_an_expiry_by_hand():
@@ -192,6 +200,28 @@ def test_a_lock_that_nobody_waits_for():
                 await second
 
     asyncio.run(main())
+
+
+def test_which_tasks_have_had_their_turn():
+    """asyncio.md: those that await a wait; another step brings the end of a `gather`."""
+    turns = []
+
+    async def main():
+        async with AsyncPurgatory() as purgatory:
+
+            async def wait(kind):
+                first = purgatory.defer(kind)
+                with suppress(OperationCancelled):
+                    await (asyncio.gather(first) if kind == "gather" else first)
+                turns.append(kind)
+
+            tasks = [asyncio.create_task(wait(kind)) for kind in ("gather", "itself")]
+            await asyncio.sleep(0)
+        assert turns == ["itself"]
+        await asyncio.gather(*tasks)
+
+    asyncio.run(main())
+    assert "each task that awaits one itself, not a `gather`, has" in text_of("docs/asyncio.md")
 
 
 def test_what_a_limit_costs():
