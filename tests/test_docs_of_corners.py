@@ -1,6 +1,7 @@
 """What the pages say of the rare case beside the usual one is what the code does."""
 
 import asyncio
+import subprocess
 import sys
 import threading
 import tracemalloc
@@ -200,6 +201,28 @@ def test_a_lock_that_nobody_waits_for():
                 await second
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(("executor", "told"), [("None", ""), ("ThreadPoolExecutor(1)", "ended\n")])
+def test_a_program_without_close(executor, told):
+    """library.md: Python waits for the threads of a pool; a timer's own end with the program."""
+    program = f"""
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from timingwheel import Timer
+timer, begun, exits = Timer(executor={executor}), threading.Event(), threading.Event()
+timer.start()
+if {bool(told)}:
+    threading._register_atexit(exits.set)
+timer.schedule(0, lambda: (begun.set(), exits.wait(), print("ended")))
+begun.wait()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=HANG
+    )
+    assert done.stdout == told
+    said = "the program ends at once, or after the callbacks that run in a pool of yours"
+    assert said in text_of("docs/library.md")
 
 
 def test_which_tasks_have_had_their_turn():
