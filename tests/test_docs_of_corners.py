@@ -1,6 +1,7 @@
 """What the pages say of the rare case beside the usual one is what the code does."""
 
 import asyncio
+import re
 import subprocess
 import sys
 import threading
@@ -370,3 +371,14 @@ def test_a_push_with_a_full_connection():
         with pytest.raises(mq.Again):
             push.send(b"work", mq.NOBLOCK)
     assert "While all their connections are full, or without a peer" in text_of("docs/mq.md")
+
+
+def test_missing_programs_where_ci_is_set():
+    """CONTRIBUTING.md: a test that skips itself without one of its programs looks at `CI`."""
+    said = "Without these programs tests are skipped; with `CI` set they fail."
+    assert said in text_of("CONTRIBUTING.md")
+    program = re.compile(r'which\("(?:spin|chromium|curl|node|promtool|pgbouncer)"')
+    texts = {str(path): path.read_text() for path in (ROOT / "tests").rglob("*.py")}
+    using = {path for path, text in texts.items() if program.search(text)}
+    assert len(using) > 5
+    assert {path for path in using if '"CI"' not in texts[path]} == set()
