@@ -22,6 +22,7 @@ from purgatory.core.operations.keyed import KeyedOperation
 from purgatory.core.purgatory_core import PurgatoryCore
 from purgatory.core.section_lists import SHARDS, AtomicWatchLists
 from purgatory.service import Client, Config, ServiceDaemon, Worker
+from purgatory.service.gateway.outcomes import _QUIET_S
 from purgatory.service.job_messages import (
     CancelJobs,
     CountJobs,
@@ -593,6 +594,12 @@ SHOWN = [
         "and refuses what comes later with `closing`.",
         "purgatory/service/server/network/test_reception.py",
         "test_what_comes_to_a_server_that_closes",
+    ),
+    (
+        "gateway.md",
+        f"ends within {_QUIET_S:.0f} s, and `--patience` while no server answers;",
+        "purgatory/service/gateway/test_outcome_feed.py",
+        "test_a_quiet_stream_without_a_server",
     ),
     (
         "mq.md",
