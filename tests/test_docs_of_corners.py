@@ -23,6 +23,7 @@ from purgatory.trace.path_conflicts import PathConflict, check_outputs
 from tests.test_docs import ROOT, text_of
 from tests.testing.purgatory_harness import HANG
 from timingwheel import InlineExecutor, ManualClock, Timer
+from timingwheel.executors.user_pool import TASKS_PER_JOB
 
 
 class CountingPool(ThreadPoolExecutor):
@@ -36,18 +37,20 @@ class CountingPool(ThreadPoolExecutor):
         return super().submit(*args, **options)
 
 
-def test_tasks_of_one_tick_in_a_pool():
-    """library.md: a single job has them all, however many threads are idle."""
+@pytest.mark.parametrize(("tasks", "jobs"), [(3, 1), (TASKS_PER_JOB, 2)])
+def test_tasks_of_one_tick_in_a_pool(tasks, jobs):
+    """library.md: a single job has them all, if they are not many, whatever threads are idle."""
     clock, ran = ManualClock(), []
     with CountingPool(8) as pool:
         timer = Timer(clock=clock, executor=pool)
-        for number in range(3):
+        for number in range(tasks):
             timer.schedule(1, ran.append, number)
         clock.advance(1)
         timer.advance_clock()
         timer.close()
-        assert (pool.jobs, sorted(ran)) == (1, [0, 1, 2])
-    assert "one thread of the pool runs the tasks of a tick in turn" in text_of("docs/library.md")
+        assert (pool.jobs, sorted(ran)) == (jobs, list(range(tasks)))
+    said = f"one thread of the pool runs the tasks of a tick in turn, from {TASKS_PER_JOB:,} on"
+    assert said in text_of("docs/library.md")
     assert "tasks of one tick take turns" in text_of("docs/coming-from.md")
 
 
