@@ -225,7 +225,7 @@ begun.wait()
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=HANG
     )
     assert done.stdout == told
-    said = "the program ends at once, or after the callbacks that run in a pool of yours"
+    said = "the program ends at once, or after callbacks in a pool of yours"
     assert said in text_of("docs/library.md")
 
 
@@ -248,7 +248,7 @@ def test_which_tasks_have_had_their_turn():
         await asyncio.gather(*tasks)
 
     asyncio.run(main())
-    assert "each task that awaits one itself, not a `gather`, has" in text_of("docs/asyncio.md")
+    assert "each task that awaits one itself has had its turn" in text_of("docs/asyncio.md")
 
 
 def test_what_a_limit_costs():

@@ -603,7 +603,7 @@ SHOWN = [
     ),
     (
         "mq.md",
-        "a thread that finds none free waits up to a second for that of a closed socket.",
+        "a thread that finds none free waits up to a second for a closed socket's.",
         "mq/core/test_context_core.py",
         "test_max_sockets",
     ),
