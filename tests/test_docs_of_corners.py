@@ -1,6 +1,8 @@
 """What the pages say of the rare case beside the usual one is what the code does."""
 
 import asyncio
+import re
+import subprocess
 import sys
 import threading
 import tracemalloc
@@ -11,7 +13,7 @@ from contextvars import ContextVar
 import pytest
 
 import mq
-from purgatory import DelayedOperation, OperationExpired, Purgatory
+from purgatory import DelayedOperation, OperationCancelled, OperationExpired, Purgatory
 from purgatory.aio import AsyncPurgatory
 from purgatory.cli.spark.batch import _tables_of
 from purgatory.core.operations.outcome_race import MAX_NESTED
@@ -21,6 +23,7 @@ from purgatory.trace.path_conflicts import PathConflict, check_outputs
 from tests.test_docs import ROOT, text_of
 from tests.testing.purgatory_harness import HANG
 from timingwheel import InlineExecutor, ManualClock, Timer
+from timingwheel.executors.user_pool import TASKS_PER_JOB
 
 
 class CountingPool(ThreadPoolExecutor):
@@ -34,18 +37,20 @@ class CountingPool(ThreadPoolExecutor):
         return super().submit(*args, **options)
 
 
-def test_tasks_of_one_tick_in_a_pool():
-    """library.md: a single job has them all, however many threads are idle."""
+@pytest.mark.parametrize(("tasks", "jobs"), [(3, 1), (TASKS_PER_JOB, 2)])
+def test_tasks_of_one_tick_in_a_pool(tasks, jobs):
+    """library.md: a single job has them all, if they are not many, whatever threads are idle."""
     clock, ran = ManualClock(), []
     with CountingPool(8) as pool:
         timer = Timer(clock=clock, executor=pool)
-        for number in range(3):
+        for number in range(tasks):
             timer.schedule(1, ran.append, number)
         clock.advance(1)
         timer.advance_clock()
         timer.close()
-        assert (pool.jobs, sorted(ran)) == (1, [0, 1, 2])
-    assert "one thread of the pool runs the tasks of a tick in turn" in text_of("docs/library.md")
+        assert (pool.jobs, sorted(ran)) == (jobs, list(range(tasks)))
+    said = f"one thread of the pool runs the tasks of a tick in turn, from {TASKS_PER_JOB:,} on"
+    assert said in text_of("docs/library.md")
     assert "tasks of one tick take turns" in text_of("docs/coming-from.md")
 
 
@@ -105,7 +110,7 @@ def test_closing_on_a_shared_timer():
 
 
 def test_an_exit_in_the_main_thread():
-    """library.md: `complete` raises what ends the process, after all callbacks."""
+    """library.md: the call raises what ends the process, `complete` after all callbacks."""
     with Purgatory() as purgatory:
         first, second = purgatory.defer("key"), purgatory.defer("key")
         told = []
@@ -114,7 +119,15 @@ def test_an_exit_in_the_main_thread():
         with pytest.raises(SystemExit):
             purgatory.complete("key")
         assert told == ["second"]
-    assert "but in the main thread an exit or a Ctrl-C" in text_of("docs/library.md")
+    clock = ManualClock()
+    timer = Timer(clock=clock, executor=InlineExecutor(), on_error=lambda *_: told.append("error"))
+    timer.schedule(1, sys.exit)
+    clock.advance(1)
+    with pytest.raises(SystemExit):
+        timer.advance_clock()
+    assert told == ["second"]
+    said = "`complete` and `advance_clock` raise none of these, but in the main thread an exit"
+    assert said in text_of("docs/library.md")
 
 
 def test_the_context_of_an_expiry_by_hand():
@@ -126,6 +139,24 @@ def test_the_context_of_an_expiry_by_hand():
         purgatory.advance(1)
     assert seen == ["17"]
     assert "or of the thread that advances the clock by hand" in text_of("docs/library.md")
+
+
+async def coroutine_function(_):
+    """Do nothing."""
+
+
+def test_a_coroutine_function_as_a_callback():
+    """library.md: futures of threads and of event loops refuse it."""
+
+    async def main():
+        async with AsyncPurgatory() as purgatory:
+            for future in (purgatory.defer("key"), purgatory.purgatory.defer("key")):
+                with pytest.raises(TypeError, match="a coroutine function"):
+                    future.add_done_callback(coroutine_function)
+
+    asyncio.run(main())
+    said = "is refused, also as a method of an operation and as a done callback:"
+    assert said in text_of("docs/library.md")
 
 
 def test_when_a_task_of_wait_begins():
@@ -174,6 +205,50 @@ def test_a_lock_that_nobody_waits_for():
                 await second
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(("executor", "told"), [("None", ""), ("ThreadPoolExecutor(1)", "ended\n")])
+def test_a_program_without_close(executor, told):
+    """library.md: Python waits for the threads of a pool; a timer's own end with the program."""
+    program = f"""
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from timingwheel import Timer
+timer, begun, exits = Timer(executor={executor}), threading.Event(), threading.Event()
+timer.start()
+if {bool(told)}:
+    threading._register_atexit(exits.set)
+timer.schedule(0, lambda: (begun.set(), exits.wait(), print("ended")))
+begun.wait()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=HANG
+    )
+    assert done.stdout == told
+    said = "the program ends at once, or after callbacks in a pool of yours"
+    assert said in text_of("docs/library.md")
+
+
+def test_which_tasks_have_had_their_turn():
+    """asyncio.md: those that await a wait; another step brings the end of a `gather`."""
+    turns = []
+
+    async def main():
+        async with AsyncPurgatory() as purgatory:
+
+            async def wait(kind):
+                first = purgatory.defer(kind)
+                with suppress(OperationCancelled):
+                    await (asyncio.gather(first) if kind == "gather" else first)
+                turns.append(kind)
+
+            tasks = [asyncio.create_task(wait(kind)) for kind in ("gather", "itself")]
+            await asyncio.sleep(0)
+        assert turns == ["itself"]
+        await asyncio.gather(*tasks)
+
+    asyncio.run(main())
+    assert "each task that awaits one itself has had its turn" in text_of("docs/asyncio.md")
 
 
 def test_what_a_limit_costs():
@@ -299,3 +374,14 @@ def test_a_push_with_a_full_connection():
         with pytest.raises(mq.Again):
             push.send(b"work", mq.NOBLOCK)
     assert "While all their connections are full, or without a peer" in text_of("docs/mq.md")
+
+
+def test_missing_programs_where_ci_is_set():
+    """CONTRIBUTING.md: a test that skips itself without one of its programs looks at `CI`."""
+    said = "Without these programs tests are skipped; with `CI` set they fail."
+    assert said in text_of("CONTRIBUTING.md")
+    program = re.compile(r'which\("(?:spin|chromium|curl|node|promtool|pgbouncer)"')
+    texts = {str(path): path.read_text() for path in (ROOT / "tests").rglob("*.py")}
+    using = {path for path, text in texts.items() if program.search(text)}
+    assert len(using) > 5
+    assert {path for path in using if '"CI"' not in texts[path]} == set()

@@ -22,6 +22,7 @@ from purgatory.core.operations.keyed import KeyedOperation
 from purgatory.core.purgatory_core import PurgatoryCore
 from purgatory.core.section_lists import SHARDS, AtomicWatchLists
 from purgatory.service import Client, Config, ServiceDaemon, Worker
+from purgatory.service.gateway.outcomes import _QUIET_S
 from purgatory.service.job_messages import (
     CancelJobs,
     CountJobs,
@@ -499,7 +500,8 @@ def test_how_long_a_list_has_ended_jobs():
     assert server.job("a").state == "cancelled"
     server.store.close()
     last = f"of many, also acknowledged outcomes, the last {RETAINED_OUTCOMES:,}"
-    assert f"lists and counts have the job for ten minutes, {last}" in text_of("docs/service.md")
+    said = f"counts have the job for ten minutes, {last}, and lists as well"
+    assert said in text_of("docs/service.md")
     assert f"ended ones for ten minutes after their ends, {last}" in " ".join(_JOBS.split())
     assert "has an ended job for ten minutes" in text_of("docs/howto/job-chains.md")
     assert "ended ones [for ten minutes]" in text_of("docs/console.md")
@@ -592,6 +594,18 @@ SHOWN = [
         "and refuses what comes later with `closing`.",
         "purgatory/service/server/network/test_reception.py",
         "test_what_comes_to_a_server_that_closes",
+    ),
+    (
+        "gateway.md",
+        f"ends within {_QUIET_S:.0f} s, and `--patience` while no server answers;",
+        "purgatory/service/gateway/test_outcome_feed.py",
+        "test_a_quiet_stream_without_a_server",
+    ),
+    (
+        "mq.md",
+        "a thread that finds none free waits up to a second for a closed socket's.",
+        "mq/core/test_context_core.py",
+        "test_max_sockets",
     ),
     (
         "mq.md",

@@ -60,8 +60,8 @@ class Timer(TimerCore):
     moves no task. If a clock of yours goes back, the timer goes on from its last reading.
     `executor`: None for the timer's own workers (one task at a time unless a task is slow), an
     `InlineExecutor`, or any `concurrent.futures.Executor` of this process, one thread of which runs
-    the tasks of a tick in turn; a worker runs tasks that the executor refuses. `max_pending`: how
-    many tasks may be pending at once.
+    the tasks of a tick in turn (from 1,024 on several); a worker runs tasks that the executor
+    refuses. `max_pending`: how many tasks may be pending at once.
     `on_error(exc, task)`: called with each exception of a task; default: it is logged.
 
     Delays run out only when a thread advances the clock: `start` such a thread (`with Timer() as

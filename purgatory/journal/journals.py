@@ -148,7 +148,10 @@ def _outcome_row(operation: DelayedOperation, outcome: Outcome, now_ms: int) -> 
     at_ms = time.time_ns() // 1_000_000
     # An operation that ended before it got to the timer has no deadline.
     deadline_ms = operation.deadline_ms if was_added(operation) else now_ms + operation.delay_ms
-    submitted_ms = min(at_ms, at_ms + deadline_ms - operation.delay_ms - now_ms)
+    late_ms = now_ms - deadline_ms
+    if outcome is Outcome.EXPIRED:  # never early: both are rounded
+        late_ms = max(0, late_ms)
+    submitted_ms = min(at_ms, at_ms - operation.delay_ms - late_ms)
     key = operation.by_key if isinstance(operation, KeyedOperation) else None
     return OutcomeRow(
         op_id=_text(getattr(operation, "op_id", "")),
@@ -159,7 +162,7 @@ def _outcome_row(operation: DelayedOperation, outcome: Outcome, now_ms: int) -> 
         submitted_ms=submitted_ms,
         deadline_ms=submitted_ms + operation.delay_ms,
         waited_ms=at_ms - submitted_ms,
-        lateness_ms=max(0, now_ms - deadline_ms) if outcome is Outcome.EXPIRED else 0,
+        lateness_ms=late_ms if outcome is Outcome.EXPIRED else 0,
     )
 
 

@@ -131,6 +131,19 @@ class TestRows:
         assert (row["outcome"], row["waited_ms"], row["lateness_ms"]) == ("expired", 1500, 500)
         assert row["deadline_ms"] - row["submitted_ms"] == 1000
 
+    def test_no_expiry_is_early(self, tmp_path):
+        """Neither within the millisecond of a deadline: the row has the deadline, or later."""
+        clock = ManualClock()
+        timer = Timer(clock=clock, executor=InlineExecutor())
+        with ParquetJournal(tmp_path, clock=clock) as journal:
+            clock.advance(0.0006)
+            Purgatory(timer=timer, journal=journal).defer("key", timeout=0.01)
+            clock.advance(0.0102)
+            timer.advance_clock()
+        (row,) = rows(tmp_path)
+        assert (row["outcome"], row["waited_ms"], row["lateness_ms"]) == ("expired", 10, 0)
+        assert row["at_ms"] == row["deadline_ms"]
+
     def test_names_and_kinds(self, tmp_path):
         """op_id and kind are the operation's; else a unique name, and the class."""
         with ParquetJournal(tmp_path) as journal, Purgatory(journal=journal) as p:
