@@ -9,7 +9,6 @@ from msgspec import Raw
 from purgatory.service import Client, Config, ServiceDaemon
 from purgatory.service.encoding import encode
 from purgatory.service.errors import TooManySessions
-from purgatory.service.gateway import outcomes
 from purgatory.service.job_messages import CancelJobs
 from purgatory.service.protocol import (
     Complete,
@@ -125,9 +124,3 @@ def test_which_metrics_of_a_purgatory_a_server_leaves_at_0():
     assert [found[name] for name in names] == [0, 0, 0]
     said = "Of a server `purgatory_held_events` and `mq_mailbox_…` are 0:"
     assert said in text_of("docs/reference/metrics.md")
-
-
-def test_when_the_stream_of_a_revoked_token_ends():
-    """gateway.md: after a quiet time; a call that waits for a server comes before."""
-    said = f"ends within {outcomes._QUIET_S:.0f} s, and `--patience` while no server answers;"
-    assert said in text_of("docs/gateway.md")
