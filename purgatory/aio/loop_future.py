@@ -4,17 +4,15 @@ Belongs to one loop: only the loop's thread may call its methods, but for `exten
 """
 
 import asyncio
-from collections.abc import Callable
-from contextvars import Context, copy_context
 from datetime import timedelta
-from typing import Any, Self
+from typing import Any
 
 from purgatory.aio.loop_operation import LoopOperation, call_in_loop
 from purgatory.core.operations.operation_state import exception_of
-from timingwheel.lowlevel import check_callback
+from purgatory.loop_callbacks import LoopCallbacks
 
 
-class LoopFuture(asyncio.Future[Any]):
+class LoopFuture(LoopCallbacks):
     """An `asyncio.Future` that ends with its operation.
 
     Awaited, it returns the value of the completed key, or, with need > 1, a dict key -> value.
@@ -43,14 +41,6 @@ class LoopFuture(asyncio.Future[Any]):
         operation.cancel_requested = True
         call_in_loop(operation.delivery, operation.cancel)
         return operation.cancelled()
-
-    def add_done_callback(
-        self, fn: Callable[[Self], object], /, *, context: Context | None = None
-    ) -> None:
-        """See `asyncio.Future`. Raises TypeError for a coroutine function."""
-        check_callback("fn", fn)
-        # Not None, with which asyncio takes the context of the thread's step at the end.
-        super().add_done_callback(fn, context=copy_context() if context is None else context)
 
     def set_result(self, result: Any) -> None:
         """End the operation with a result of your own: outcome completed.

@@ -7,10 +7,10 @@ import inspect
 import math
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from contextvars import Context
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from purgatory.errors import OperationCancelled, OperationExpired
+from purgatory.loop_callbacks import LoopCallbacks
 from purgatory.service.client.arguments import Duration, JobName, checked_number, checked_seconds
 from purgatory.service.client.client import CLOSE_TIMEOUT_S, Client
 from purgatory.service.client.functions import check_function, refuse_unfinished
@@ -28,7 +28,6 @@ from purgatory.service.errors import OperationFailed, RequestTimeout, ServiceErr
 from purgatory.service.job_messages import JobStatus
 from purgatory.service.portions import in_portions
 from purgatory.service.protocol import OperationStatus, OutcomeMessage
-from timingwheel.lowlevel import check_callback
 
 #: Running calls of `on_outcome`.
 MAX_RUNNING: Final = 64
@@ -287,7 +286,7 @@ class LoopHandler:
             await asyncio.wait(self._tasks, timeout=seconds)
 
 
-class AsyncServiceFuture(asyncio.Future[Any]):
+class AsyncServiceFuture(LoopCallbacks):
     """The end of an operation, as an asyncio future; see `AsyncClient.defer`.
 
     If the program drops the future, asyncio logs no end of the operation, but a refusal.
@@ -301,13 +300,6 @@ class AsyncServiceFuture(asyncio.Future[Any]):
 
     def __reduce_ex__(self, protocol: object) -> Any:
         raise TypeError(f"{self!r} cannot be copied or pickled: it belongs to a client")
-
-    def add_done_callback(
-        self, fn: Callable[[Self], object], /, *, context: Context | None = None
-    ) -> None:
-        """See `asyncio.Future`. Raises TypeError for a coroutine function."""
-        check_callback("fn", fn)
-        super().add_done_callback(fn, context=context)
 
     async def extend(self, timeout: Duration) -> bool:
         """Like `ServiceFuture.extend`."""
