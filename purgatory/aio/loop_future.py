@@ -5,7 +5,7 @@ Belongs to one loop: only the loop's thread may call its methods, but for `exten
 
 import asyncio
 from collections.abc import Callable
-from contextvars import Context
+from contextvars import Context, copy_context
 from datetime import timedelta
 from typing import Any, Self
 
@@ -49,7 +49,8 @@ class LoopFuture(asyncio.Future[Any]):
     ) -> None:
         """See `asyncio.Future`. Raises TypeError for a coroutine function."""
         check_callback("fn", fn)
-        super().add_done_callback(fn, context=context)
+        # A None that is given means the context of the thread that completes.
+        super().add_done_callback(fn, context=copy_context() if context is None else context)
 
     def set_result(self, result: Any) -> None:
         """End the operation with a result of your own: outcome completed.
