@@ -9,7 +9,6 @@ from msgspec import Raw
 from purgatory.service import Client, Config, ServiceDaemon
 from purgatory.service.encoding import encode
 from purgatory.service.errors import TooManySessions
-from purgatory.service.gateway import outcomes
 from purgatory.service.job_messages import CancelJobs
 from purgatory.service.protocol import (
     Complete,
@@ -139,9 +138,3 @@ def test_which_metrics_of_a_purgatory_a_server_leaves_at_0():
     assert [found[name] for name in names] == [0, 0, 0]
     said = "Of a server `purgatory_held_events` and `mq_mailbox_…` are 0:"
     assert said in text_of("docs/reference/metrics.md")
-
-
-def test_how_long_a_stream_outlasts_its_token():
-    """gateway.md: until the next sign of life; `test_outcome_feed.py` shows the other part."""
-    said = f"ends within {outcomes._QUIET_S:.0f} s, and `--patience` while no server answers;"
-    assert said in text_of("docs/gateway.md")

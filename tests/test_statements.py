@@ -139,7 +139,7 @@ STATEMENTS = [
     ("gateway.md", f"submits up to {settings()['max_items']};"),
     ("gateway.md", f"A body has at most {MAX_BODY_BYTES >> 20} MiB."),
     ("gateway.md", f"for `wait` (20 s), at most {MAX_WAIT_S:.0f} s"),
-    ("service.md", f"a key with more than {PORTION} waiting operations or jobs needs room first"),
+    ("service.md", f"with more than {PORTION} waiting operations or jobs needs room"),
     ("troubleshooting.md", f"`{MADE_BEFORE_FORK.partition(';')[0]}` | the client is the parent's"),
     ("service.md", f'bind = "{settings()["bind"]}"'),
     ("service.md", f'http_bind = "{settings()["http_bind"]}"'),

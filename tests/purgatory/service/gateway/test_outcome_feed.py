@@ -70,7 +70,7 @@ async def _first_comment_after(quiet_s, timeout):
 
 
 def test_a_quiet_stream_without_a_server():
-    """A call waits first, so a revoked token's stream ends later, as gateway.md says."""
+    """A call waits first, so a revoked token's stream ends later by that call's patience."""
     assert asyncio.run(_first_comment_after(0.02, 0.03)) >= 0.05
 
 
