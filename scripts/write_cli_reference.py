@@ -21,8 +21,8 @@ HEAD = """\
 the same.
 
 Exit codes, where a command names no others: 0 done, 1 a negative answer (nothing was completed,
-the id is unknown, the operation expired), 2 an error, 130 interrupted, 141 the reader of a pipe is
-gone. Results are on stdout, errors on stderr.
+the id is unknown, the operation expired), 2 an error, 130 interrupted (`top`, `spark run`: 0), 141
+the reader of a pipe is gone. Results are on stdout, errors on stderr.
 
 A duration is a number of seconds or a text such as `30m`.
 

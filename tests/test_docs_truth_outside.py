@@ -69,6 +69,20 @@ def test_acknowledged_outcomes_and_ended_jobs_are_counted_together(server, monke
     assert said in text_of("docs/protocol.md")
 
 
+def test_an_outcome_has_values_too_large_for_the_answer_about_one_id():
+    """service.md, protocol.md: as of an operation that needed many keys with large values."""
+    server = StepServer(None, message_bytes=1500)
+    server.hello()
+    server.submit(operation("a", "k", "l", need=2))
+    for key in ("k", "l"):
+        [outcome] = server.complete_and_push(key, "x" * 900)[1] or [None]
+    assert server.query("a").left_out > 1800
+    assert len(outcome.result) > 1800
+    server.store.close()
+    said = "beyond `message_bytes` only outcomes have them."
+    assert said in text_of("docs/protocol.md")
+
+
 def test_submits_with_ids_take_a_session_of_their_own(server, monkeypatch):
     """service.md, protocol.md: such a client counts twice."""
     monkeypatch.setattr(remembered_replies, "SESSIONS_PER_CLIENT", 2)

@@ -65,7 +65,8 @@ def _add_keys(subparsers: SubParsers) -> None:
     commands = add_group(subparsers, "keys", summary, _KEYS, _KEYS_EXAMPLES)
     new = add_command(commands, "new", _new_key, "make a key pair")
     new.add_argument("name", metavar="NAME", help='of the client; "server" for the server itself')
-    allow = add_command(commands, "allow", _allow, "allow a client to connect")
+    summary = "allow a client to connect; without options its limits stay"
+    allow = add_command(commands, "allow", _allow, summary)
     allow.add_argument("name", metavar="NAME", help="its name in this directory")
     allow.add_argument(
         "key",

@@ -122,7 +122,10 @@ def _facts(job: JobStatus) -> dict[str, str]:
     if job.left_out:
         facts["left out"] = f"{job.left_out:,} bytes of result and payload"
     for attempt in job.history:
-        facts.setdefault(f"attempt {attempt.number}", _attempt(attempt))
+        name = f"attempt {attempt.number}"
+        while name in facts:  # a retry of a dead job counts from 1 again
+            name += " "
+        facts[name] = _attempt(attempt)
     return facts
 
 

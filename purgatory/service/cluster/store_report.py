@@ -68,6 +68,10 @@ def hand_over(
     while monotonic() < end:
         seen = row.look()
         if seen.holder not in ("", before.holder):
-            return seen
+            break
         wait(_LOOK_S / 2)
-    raise HandoverRefused(f"no other server has become active within {patience_s:g} s")
+    else:
+        raise HandoverRefused(f"no other server has become active within {patience_s:g} s")
+    if seen.address == before.address:  # a server has another id for each lease
+        raise HandoverRefused(f"no standby has taken over: {before.address} is active again")
+    return seen

@@ -33,6 +33,7 @@ _STATUS: Final[Mapping[type[Exception], int]] = {
     errors.TooManyRemembered: 429,
     errors.TooManyRepeats: 429,
     errors.TooManySessions: 429,
+    errors.RequestFailed: 500,  # the same request would fail again
     errors.RequestTimeout: 504,
 }
 

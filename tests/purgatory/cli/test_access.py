@@ -88,6 +88,7 @@ def test_limits_are_kept_and_changed(run, tmp_path):
     run("keys", "allow", "till", "--rights", "read", *where)
     assert "already, as till: read" in run("keys", "allow", "till", *where)[1]
     assert "as till: submit" in run("keys", "allow", "till", "--rights", "submit", *where)[1]
+    assert "without options its limits stay" in run("keys", "--help")[1]
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,16 @@ def test_top_shows_jobs(run, at):
     assert "mail" in out
 
 
+def test_ctrl_c_leaves(run, at, monkeypatch):
+    """With exit code 0, not 130 as other commands, as the page of the commands says."""
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Keyboard, "wait", interrupt)
+    assert run("top")[0] == 0
+
+
 @pytest.fixture
 def terminal():
     """A terminal: what its user types into, and what the program reads."""

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from purgatory.service.job_messages import JOB_STATES, JobStatus
+from purgatory.service.job_messages import CANCELLED_BY_KEY, JOB_STATES, JobStatus
 from purgatory.service.protocol import OperationStatus, OutcomeMessage
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 from purgatory.service.server.records.job_record import OUTCOMES_OF_JOBS
@@ -59,7 +59,7 @@ class RememberedReader:
         """Return a remembered operation's status; of a job, its operation's."""
         found = self.find(op_id, owner)
         status = None if found is None else self._status(found)
-        return _of_job(status) if isinstance(status, JobStatus) else status
+        return status_of_job(status) if isinstance(status, JobStatus) else status
 
     def job(self, found: RememberedOutcome) -> JobStatus | None:
         """Return a job's status; None: of an operation, or forgotten meanwhile."""
@@ -76,7 +76,9 @@ class RememberedReader:
         return [_outcome(row) for row in rows if row.seq]
 
 
-def _of_job(job: JobStatus) -> OperationStatus:
+def status_of_job(job: JobStatus) -> OperationStatus:
+    """Return a job's status as that of an operation."""
+    is_by_key = job.state == "cancelled" and job.error.startswith(CANCELLED_BY_KEY)
     return OperationStatus(
         job.job_id,
         OUTCOMES_OF_JOBS[JOB_STATES.index(job.state)],
@@ -87,6 +89,7 @@ def _of_job(job: JobStatus) -> OperationStatus:
         job.submitted_ms,
         job.due_ms,
         job.ended_ms,
+        job.error.removeprefix(CANCELLED_BY_KEY) if is_by_key else None,
         result=job.result,
         payload=job.payload,
     )

@@ -24,8 +24,9 @@ from purgatory.service.protocol import (
     ReadOperations,
     own_key,
 )
+from purgatory.service.server.jobs.job_statuses import job_statuses
 from purgatory.service.server.reads.outcome_frames import raw_value
-from purgatory.service.server.reads.remembered_answers import RememberedReader
+from purgatory.service.server.reads.remembered_answers import RememberedReader, status_of_job
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.job_record import OUTCOMES_OF_JOBS
 from purgatory.service.server.records.operation import PendingOperation
@@ -103,7 +104,7 @@ def answer_list(
         matches = [match for row in rows if (match := _match(request, owner, row, state))]
         taken = matches[: limit - len(found)]
         for start in range(0, len(taken), PORTION):
-            for status in _statuses(taken[start : start + PORTION], store):
+            for status in _statuses(taken[start : start + PORTION], state, store):
                 room -= fit_values(status, room)
                 found.append(status)
             yield None
@@ -161,18 +162,14 @@ def state_of(entry: PendingOperation | OutcomeRecord) -> str:
     return entry.outcome if isinstance(entry, OutcomeRecord) else "pending"
 
 
-def _of_job(status: OperationStatus, record: OutcomeRecord) -> OperationStatus:
-    if record.job is not None:
-        status.state = state_of(record)
-        if record.job.is_alive:
-            status.at_ms = None
-    return status
-
-
-def _statuses(matches: list[_Match], store: Store) -> Iterator[OperationStatus]:
-    records = {entry.seq: entry for _, entry in matches if isinstance(entry, OutcomeRecord)}
-    found = store.outcomes_by_seqs(list(records)) if records else []
-    ended = {one.number: _of_job(ended_status(one, row), records[one.seq]) for one, row in found}
+def _statuses(matches: list[_Match], state: ServerState, store: Store) -> Iterator[OperationStatus]:
+    records = [entry for _, entry in matches if isinstance(entry, OutcomeRecord)]
+    jobs = [entry for entry in records if entry.job is not None]
+    seqs = [entry.seq for entry in records if entry.job is None]
+    found = store.outcomes_by_seqs(seqs) if seqs else []
+    ended = {one.number: ended_status(one, row) for one, row in found}
+    if jobs:
+        ended |= {job.number: status_of_job(job) for job in job_statuses(jobs, state, store)}
     for row, entry in matches:
         if isinstance(entry, PendingOperation):
             yield _pending_status(entry, row.payload)
@@ -200,20 +197,25 @@ def look_up(
     op_ids: Sequence[str],
 ) -> Iterator[OperationStatus]:
     """Yield the statuses of operations. Raises StoreError."""
-    ended: dict[int, OutcomeRecord] = {}
+    ended: list[int] = []
+    jobs: list[OutcomeRecord] = []
     pending: list[PendingOperation] = []
     for op_id in op_ids:
         entry = state.find(op_id, owner)
         if entry is None:
             yield remembered.operation(op_id, owner) or OperationStatus(op_id, "unknown")
-        elif isinstance(entry, OutcomeRecord):
-            ended[entry.seq] = entry
-        else:
+        elif isinstance(entry, PendingOperation):
             pending.append(entry)
+        elif entry.job is not None:
+            jobs.append(entry)
+        else:
+            ended.append(entry.seq)
     yield from _pending_statuses(pending, store)
+    if jobs:
+        yield from map(status_of_job, job_statuses(jobs, state, store))
     if ended:
-        for outcome, row in store.outcomes_by_seqs(list(ended)):
-            yield _of_job(ended_status(outcome, row), ended[outcome.seq])
+        for outcome, row in store.outcomes_by_seqs(ended):
+            yield ended_status(outcome, row)
 
 
 def _pending_statuses(

@@ -3,6 +3,9 @@
 import json
 import re
 
+from purgatory.cli.jobs.look import _facts
+from purgatory.service.job_messages import JobAttempt, JobStatus
+
 
 def test_list(run, rows, dead):
     """Jobs are listed with all filters, as a table of 80 columns or as JSON."""
@@ -53,3 +56,11 @@ def test_show(run, rows, dead):
     code, out, err = run("show", "x", "a", "--json")
     assert (code, err) == (1, "x: the server does not know this job\n")
     assert [json.loads(line)["job_id"] for line in out.splitlines()] == ["a"]
+
+
+def test_attempts_after_a_retry():
+    """Their numbers begin with 1 again, and the earlier attempts of these numbers hide none."""
+    history = tuple(JobAttempt(1, at_ms, at_ms + 5, "", f"at {at_ms}") for at_ms in (10, 20, 30))
+    facts = _facts(JobStatus("a", "dead", history=history))
+    shown = [text for name, text in facts.items() if name.strip() == "attempt 1"]
+    assert [text[-5:] for text in shown] == ["at 10", "at 20", "at 30"]

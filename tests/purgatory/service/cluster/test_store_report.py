@@ -98,6 +98,19 @@ def test_a_handover_that_no_server_takes(ask, active, standby):
         ask(hand_over)
 
 
+def test_a_handover_that_the_former_server_takes_back(ask, active, standby, table):
+    """With another id: the command does not call it another server."""
+    again = table.open_row("a2", "tcp://a:7411")
+
+    def act():
+        if table.row.handover:
+            active.release(ClockReading(0))
+            again.raise_epoch(table.seen())
+
+    with pytest.raises(HandoverRefused, match="taken over: tcp://a:7411 is active again"):
+        ask(hand_over, act)
+
+
 def test_a_server_that_was_fenced_meanwhile(ask, active, standby, table, row):
     """The request is for the server that was seen, and for no other."""
     standbys = row.standbys

@@ -2,9 +2,11 @@
 
 import pytest
 
-from purgatory.service.encoding import unpack
+from purgatory.service.encoding import encode, unpack
+from purgatory.service.protocol import Query, ReadOperations
 from purgatory.service.server.reads.remembered_answers import RememberedReader
 from tests.purgatory.service.server.transactions.test_remembering import DAY_MS, KEPT_MS, end
+from tests.testing.step_server import job
 
 
 @pytest.fixture
@@ -61,3 +63,24 @@ def test_a_period_that_is_over(server, reader):
     assert reader.outcomes([found]) != []
     server.pass_time(2 * DAY_MS)
     assert reader.outcomes([found]) == []
+
+
+def test_a_job(step_server):
+    """A query answers as right after the end: when, by which key, and with what result."""
+    server, ids = step_server, ["done", "ready", "scheduled"]
+    for job_id in ids:
+        timeout_ms = 60_000 if job_id == "scheduled" else 0
+        server.submit(job(job_id, "k", kind=job_id, timeout_ms=timeout_ms, unique_ms=DAY_MS))
+    server.pass_time(5)
+    [leased] = server.work("done")
+    server.pass_time(5)
+    server.finish(leased, result=encode(7))
+    assert server.complete("k").counts == [2]
+    before = server.ask(Query, ids).states
+    assert [one.by_key for one in before] == [None, "k", "k"]
+    assert [unpack(one.result) for one in before] == [7, None, None]
+    assert {one.at_ms for one in before} == {server.time.ms}
+    listed = server.ask(ReadOperations, 0, 10).states
+    server.pass_time(KEPT_MS)
+    assert not server.state.known
+    assert before == listed == server.ask(Query, ids).states
