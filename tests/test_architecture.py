@@ -46,7 +46,7 @@ FLOORS = {
             (
                 "purgatory.registry purgatory.foreign_packages purgatory.errors "
                 "purgatory.durations purgatory.durable_files purgatory.printable purgatory.version "
-                "purgatory.console"
+                "purgatory.console purgatory.loop_callbacks"
             )
         ],
     ],
