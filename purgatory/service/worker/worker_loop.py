@@ -302,7 +302,9 @@ class WorkerLoop:
             self._held.remove(held)
 
     def begin(self, held: HeldJob) -> bool:
-        """Note that a handler is about to run; False: the lease has ended."""
+        """Note that a handler is about to run; False: the lease has ended, or the worker stops."""
+        if self._stop_at is not None:  # the loop gives the job back
+            return False
         if not self._held.begin(held):
             if held.has_lapsed:  # for a silent worker the server has no other job
                 self._ends.give_back([held])
@@ -361,8 +363,8 @@ class WorkerLoop:
         limit = self._timeouts[held.leased.kind]
         text = f"the handler runs longer than its time limit of {limit:.15g} s"
         self._report(held, TimeLimit(text))
+        self._check_lost(held.leased.kind, handler)  # first: its next handler would begin a job
         self._runner.lose(held)  # last: perhaps no thread is left
-        self._check_lost(held.leased.kind, handler)
         self._wake_if_stopping()
 
     def _check_lost(self, kind: str, handler: Handler) -> None:

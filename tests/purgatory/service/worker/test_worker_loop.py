@@ -565,6 +565,23 @@ class TestTimeLimit:
             bench.pass_time(6)
         assert [end.how for end, _ in bench.calls.ended] == [How.FAILED]
 
+    def test_too_many_threads_are_lost(self, monkeypatch):
+        """The thread that takes the last one's place begins no job: the job is given back."""
+        bench = Bench(timeout=5, concurrency=1)
+        began = []
+        monkeypatch.setattr(
+            bench.runner, "lose", lambda _: began.append(bench.loop.begin(bench.runner.jobs[-1]))
+        )
+        assert bench.loop.begin(bench.give(1))
+        for number in (2, 3):
+            bench.clock.now += 6
+            bench.give(number)
+            bench.loop.step()
+        assert isinstance(bench.loop.failure, WorkerStuck)
+        assert began == [True, False]
+        bench.pass_time(0)
+        assert returned(bench) == [3]
+
     def test_more_time(self):
         """The limit counts anew from then, and the lease is kept at once."""
         bench = Bench(timeout=5)
