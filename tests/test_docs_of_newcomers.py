@@ -328,7 +328,7 @@ def test_no_call_logs_a_secret():
     names = set().union(*map(logged, paths))
     assert "client" in names
     assert not names & {"body", "frame", "headers", "payload", "result", "token", "value"}
-    assert "access_log=False" in (ROOT / "purgatory/service/http/listening.py").read_text()
+    assert "self.access_log = False" in (ROOT / "purgatory/service/http/listening.py").read_text()
 
 
 def refusal(client):

@@ -62,7 +62,6 @@ def server_config(application: Any, **others: Any) -> uvicorn.Config:
         loop="asyncio",
         ws="none",
         lifespan="on",
-        access_log=False,
         server_header=False,
         timeout_graceful_shutdown=_GRACE,
         **others,
@@ -90,6 +89,7 @@ class BoundedProtocol(H11Protocol):
 
     def __init__(self, *arguments: Any, **others: Any) -> None:
         super().__init__(*arguments, **others)
+        self.access_log = False
         self.logger = _log
 
     def connection_made(self, transport: Any) -> None:
