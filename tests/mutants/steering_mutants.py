@@ -104,8 +104,8 @@ STEERING_MUTANTS = [
     Mutant(
         "a time limit that leaves the lease",
         WORKER + "worker_loop.py",
-        "        self._report(held, TimeLimit(text))\n        self._runner.lose(",
-        "        self._runner.lose(",
+        "        self._report(held, TimeLimit(text))\n        self._check_lost(",
+        "        self._check_lost(",
     ),
     Mutant(
         "a time limit that does not count",

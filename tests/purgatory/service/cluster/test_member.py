@@ -200,8 +200,9 @@ def test_a_server_that_is_stopped_before_it_loads(host, table):
     make, stops = a.make_active, []
 
     def make_active(lease):
-        stops.append(threading.Thread(target=a.member.stop))
-        stops[0].start()
+        stop = threading.Thread(target=a.member.stop)
+        stop.start()
+        stops.append(stop)
         eventually(a.member._stopping.is_set)
         return make(lease)
 
