@@ -54,15 +54,17 @@ test-another:                  ## threads and event loops on a later Python, if 
 	$(if $(ANOTHER),$(MAKE) .venv-another/.test VENV=.venv-another PYTHON=$(ANOTHER),@echo "pyenv has no later Python")
 	$(if $(ANOTHER),.venv-another/bin/python $(PYTEST) $(ARGS) $(LOOPS))
 
-# What a change breaks most often, for the hand: without whole processes, worlds of seeds, models, and
-# what is tried at each instruction.
+# What a change breaks most often, for the hand: without whole processes, worlds of seeds, models, floods,
+# measured memory, and what is tried at each instruction.
 SLOW = tests/simulation tests/test_mutants.py tests/test_generated_mutants.py tests/drill tests/postgres \
 	tests/purgatory/cli tests/purgatory/testing tests/purgatory/service/gateway tests/purgatory/service/http \
 	tests/purgatory/service/store/postgres tests/purgatory/service/store_copy tests/purgatory/trace/test_flights.py \
 	$(addprefix tests/purgatory/service/cluster/test_,clients_of_servers.py cluster_daemon.py two_servers.py) \
 	$(wildcard tests/purgatory/service/test_*.py)
 SLOW_NAMES = *interrupts.py *interleavings.py *stress* *out_of_memory.py *_model.py *_exit.py *gevent.py *kill* \
-	test_lanes.py test_sections.py test_dead_workers.py
+	test_lanes.py test_sections.py test_dead_workers.py test_random_operations.py test_engine.py *_races.py \
+	*memory.py test_gc_tracking.py test_flood_gates.py test_accept_gate.py test_unfinished_messages.py \
+	test_standby_socket.py test_database_files.py test_spreads.py test_formats.py test_reader.py
 test-quick: $(VENV)/.test      ## a part of the tests, in less than two minutes
 	$(BIN)/python $(PYTEST) $(ARGS) $(addprefix --ignore=,$(SPARK) $(TOOLS) $(SLOW)) \
 		$(patsubst %,--ignore-glob='*/%',$(SLOW_NAMES))
