@@ -9,7 +9,7 @@ from timingwheel.lowlevel import check_callback
 
 
 class LoopCallbacks(asyncio.Future[Any]):
-    """An asyncio future that refuses callbacks which nothing would await."""
+    """An asyncio future that refuses coroutine functions as done callbacks."""
 
     def add_done_callback(
         self, fn: Callable[[Self], object], /, *, context: Context | None = None

@@ -358,17 +358,23 @@ def test_many_due_jobs(server, request_of, waiting, crash_after):
     assert server.complete("k").counts == [1]
 
 
-@pytest.mark.parametrize("failing", range(4))
-def test_many_due_jobs_and_a_commit_that_fails(server, failing):
-    """Each counts once."""
-    make_due(server)
+def complete_with_a_failing_commit(server, after):
+    """Complete the key, and fail the commit after so many; return the replies to the failed one."""
     post_complete(server)
-    for _ in range(failing):
+    for _ in range(after):
         server.step(once=True)
     server.faults.fail()
     replies, _ = server.step(once=True)
     server.faults.clear()
     server.time.ms += RETRY_MS
+    return replies
+
+
+@pytest.mark.parametrize("failing", range(4))
+def test_many_due_jobs_and_a_commit_that_fails(server, failing):
+    """Each counts once."""
+    make_due(server)
+    replies = complete_with_a_failing_commit(server, failing)
     if not failing:
         assert [reply.code for reply in replies] == ["store"]
         assert set(server.job_states(*IDS)) == {"ready"}
@@ -419,13 +425,7 @@ def test_due_jobs_and_a_commit_that_fails(server, failing):
     server.submit(job("j", "k", timeout_ms=10))
     server.pass_time(11)
     server.submit(*(operation(op_id, "k", timeout_ms=10_000) for op_id in IDS))
-    post_complete(server)
-    for _ in range(failing):
-        server.step(once=True)
-    server.faults.fail()
-    replies, _ = server.step(once=True)
-    server.faults.clear()
-    server.time.ms += 2000
+    replies = complete_with_a_failing_commit(server, failing)
     if not failing:
         post_complete(server)
         replies = []
